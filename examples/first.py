@@ -2,7 +2,7 @@
 
     python examples/first.py
 
-The clock is a fake one, so nobody waits for a delay.  Everything that is told is also asserted.
+The clock is a fake one, so no test waits for a delay.  Everything that is printed is also asserted.
 """
 
 import logging
@@ -13,7 +13,7 @@ from pathlib import Path
 from onward import Exponential, JobContext, Onward
 from onward.testing import FakeClock
 
-# Of the log, only what nobody should miss: a job that was given up.
+# Of the log, only critical lines: a job was given up.
 logging.basicConfig(format="    log: %(levelname)s %(message)s", level=logging.CRITICAL, stream=sys.stdout)
 
 folder = tempfile.TemporaryDirectory()
@@ -71,7 +71,7 @@ def receipts() -> None:
 
 
 def payment() -> None:
-    say("A payment fails twice. Each time it goes back to the store with a delay; nobody sleeps.")
+    say("A payment fails twice. Each time it goes back to the store with a delay; no thread sleeps.")
     handle = charge.enqueue(1, cents=1999)
     for delay in (5, 10):
         result = jobs.process_once("cards")
@@ -94,7 +94,7 @@ def dead_letter() -> None:
     assert dead.id == handle.id
     assert dead.reason == "gave up after 1 attempt: max_retries is 0"
 
-    say("Somebody puts samovars on the shelf and replays it.")
+    say("A person puts samovars on the shelf and replays it.")
     stock["samovar"] = 5
     assert jobs.dead_letters.replay(queue="stock") == 1
     jobs.drain("stock")

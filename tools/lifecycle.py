@@ -106,7 +106,7 @@ MEANINGS = {
     "cancel": "A person or a program cancelled it while it waited, or a job with its unique key replaced it.",
     "expire": "Its expiry came before a worker did.",
     "retry": "It is wanted now: `jobs.retry(id)`.",
-    "replay": "It is given another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
+    "replay": "It is put back in its queue: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
 }
 
 STYLE = """\

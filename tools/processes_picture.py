@@ -101,6 +101,7 @@ GUARDS: Mapping[str, str] = {
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
     "client/booking.py": "One look at the schedules at a time.",
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
+    "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
     "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",

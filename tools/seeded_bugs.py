@@ -49,6 +49,8 @@ SECRETS = "tests/application/test_secrets.py"
 HOOKS = "tests/application/test_hooks.py"
 CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
+SCHEDULES = "tests/application/test_schedules.py"
+CRON = "tests/flow/test_cron.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -696,7 +698,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (sqlite)",
         (
             Edit(
@@ -709,7 +711,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (postgres)",
         (
             Edit(
@@ -723,7 +725,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_POSTGRES}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (mysql)",
         (
             Edit(
@@ -736,13 +738,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MYSQL}::test_a_change_of_another_version_writes_nothing",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (redis)",
         (Edit(f"{REDIS}/scripts/change_schedule.lua", " ~= seen then return 0 end", " < 0 then return 0 end"),),
         (f"{ON_REDIS}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (memory)",
         (
             Edit(
@@ -754,7 +756,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M62",
+        "M77",
         "a job that a worker has begun is taken back (sqlite)",
         (
             Edit(
@@ -766,13 +768,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_job_that_has_begun_stays",),
     ),
     Mutant(
-        "M62",
+        "M77",
         "a job that a worker has begun is taken back (redis)",
         (Edit(f"{REDIS}/scripts/lib/schedules.lua", " and record[DELIVERY] == 0 then", " then"),),
         (f"{ON_REDIS}::test_a_job_that_has_begun_stays",),
     ),
     Mutant(
-        "M63",
+        "M78",
         "a booked job that has finished is stored again",
         (
             Edit(
@@ -784,7 +786,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_finished_job_is_not_stored_again",),
     ),
     Mutant(
-        "M64",
+        "M79",
         "a message about a job that was taken back brings it back",
         (
             Edit(
@@ -905,5 +907,66 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_each_run_tells_which_session_ran_it",),
+    ),
+    Mutant(
+        "M71",
+        "a schedule that was away catches up one tick too many",
+        (
+            Edit(
+                "src/onward/flow/schedule.py",
+                '_LATE_RUNS = {"skip": 0, "once": 1}',
+                '_LATE_RUNS = {"skip": 1, "once": 2}',
+            ),
+        ),
+        (f"{SCHEDULES}::test_of_the_ticks_that_are_late_so_many_run_the_newest_last[memory-once-1-7]",),
+    ),
+    Mutant(
+        "M72",
+        "a fixed time fires twice when the clocks go back",
+        (
+            Edit(
+                "src/onward/flow/zones.py", "        if second > first and not fixed:\n", "        if second > first:\n"
+            ),
+        ),
+        (
+            f"{CRON}::test_ticks_are_those_on_the_wall_forwards_and_backwards[30 2 * * *-Europe/Berlin]",
+            f"{SCHEDULES}::test_a_night_with_a_change_of_clocks_has_its_tick_once[memory]",
+        ),
+    ),
+    Mutant(
+        "M73",
+        "a late occurrence runs beside the newer ones that it stands for",
+        (
+            Edit(
+                "src/onward/attempt/occurrences.py",
+                "        return (self._stand_for(occurrence, newer) if newer else tick), None\n",
+                "        return tick, None\n",
+            ),
+        ),
+        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_stands_for_the_newer_ones[memory]",),
+    ),
+    Mutant(
+        "M74",
+        "a pause leaves what is booked",
+        (
+            Edit(
+                "src/onward/operate/schedules.py",
+                "row=_replace(row, paused_at=now), take_back=taken)",
+                "row=_replace(row, paused_at=now))",
+            ),
+        ),
+        (f"{SCHEDULES}::test_what_is_paused_takes_back_what_has_not_begun_and_resuming_catches_nothing_up[memory]",),
+    ),
+    Mutant(
+        "M75",
+        "a specification is booked whoever signed it",
+        (
+            Edit(
+                "src/onward/client/schedules.py",
+                "body = parted(row.sealed)[2] if verify is None else verify(sealed)",
+                "body = parted(row.sealed)[2]",
+            ),
+        ),
+        (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
     ),
 )

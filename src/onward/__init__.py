@@ -3,9 +3,9 @@
 Doors for users: this module, `app`, `config`, `errors`, `telemetry`, `backend` and the room `testing`; all else is internal.
 Read it the way a job goes: `client` enqueues, `job` and `security` seal, `backends` store; `supervisor` and `worker` claim,
 `attempt` runs and settles; `operate` looks and steers.  `wiring` makes the parts, `contract` is what every store does, and
-docs/tour.md goes stop by stop.  Every room's own text says what is there and in which order to read it.
+docs/tour.md follows a job.  Every room's `__init__` says what is there and in which order to read it.
 
-What is named here is imported when it is first used: a supervisor and `onward --help` need little of it.
+A name of this module is imported when it is first used: a supervisor and `onward --help` need few of them.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The application: what a program calls.  Every method hands its call to one of the `Parts` that the wiring made."""
+"""The application: the API that a program calls.  Every method calls one of the `Parts` that the wiring made."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ S = TypeVar("S", bound=Stamp)
 
 
 class Onward(SteersJobs):
-    """An application: its jobs, its store and how they meet.
+    """An application: its jobs, its store and its settings.
 
     Making one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
@@ -72,7 +72,7 @@ class Onward(SteersJobs):
         self._closed = False
 
     def connect(self) -> Self:
-        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+        """Reach the store now, check it and bring its tables up to date; without this the first use does.
 
         For programs that must not start without their store: ``jobs = Onward(url).connect()``.
         """
@@ -251,7 +251,7 @@ class Onward(SteersJobs):
         return self._inspector.queues()
 
     def overview(self, at_most: int = 10_000) -> Overview:
-        """Return states and queues at a glance, nothing counted beyond ``at_most``: cheap enough for every second."""
+        """Return states and queues in a summary, nothing counted beyond ``at_most``: cheap enough for every second."""
         return self._inspector.overview(at_most)
 
     def sessions(self) -> Sequence[SessionRecord]:
@@ -300,7 +300,7 @@ class Onward(SteersJobs):
         return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
-        """Check the store, line by line."""
+        """Check the store.  Returns one `Check` for each line."""
         return self._inspector.health()
 
     # Running

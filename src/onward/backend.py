@@ -1,4 +1,4 @@
-"""The contract of a store: what writers of a store, and the rooms that use one, import.  Its text is in
+"""The door to the contract of stores, for authors of a store and for the rooms that use one.  Its text is in
 `onward.contract.backend`.
 """
 

@@ -1,9 +1,8 @@
-"""Settings, and where they may come from: defaults < configuration file < environment < arguments < the command line.
+"""Settings and their sources: defaults < configuration file < environment < arguments < the command line.
 
 The file is the nearest ``onward.toml``, or ``pyproject.toml`` with a ``[tool.onward]`` table, from the working directory
-upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on; a variable ``ONWARD_…`` that is no setting is
-logged, once.  Keys do not lie in a configuration file: it names the file that holds them, as the environment can
-too.
+upwards.  The environment has ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on; a variable ``ONWARD_…`` that is no setting is
+logged, once.  A configuration file has no keys: it names the file that holds them, as the environment can too.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ T = TypeVar("T")
 
 _KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
 _NOT_IN_ENVIRONMENT = ("retention", "queue_retry")  # tables, which one variable cannot carry
-# What Kubernetes and container links put there for a service whose name begins with `onward`.
+# Variables that Kubernetes and container links set for a service whose name begins with `onward`.
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
 )
@@ -54,7 +53,7 @@ _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", defau
 
 
 class SettingsOptions(TypedDict, total=False):
-    """The settings as keywords of `Onward(...)`; lengths of time in any of the ways a `Duration` can be said."""
+    """The settings as keywords of `Onward(...)`; lengths of time in any form of a `Duration`."""
 
     store: str | None
     namespace: str
@@ -83,7 +82,7 @@ class Settings:
     """Everything about an application that is plain data.  Lengths of time are seconds."""
 
     url: str = "sqlite:///onward.db"
-    store: str | None = None  # beside a broker: what it cannot keep
+    store: str | None = None  # the database beside a broker
     namespace: str = "default"
     environment: str | None = None  # which of the schedules with environments= count here
     max_crashes: int = 3
@@ -123,7 +122,7 @@ def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, 
 
 @contextmanager
 def overruled(by: Mapping[str, Any]) -> Iterator[None]:
-    """Let these settings beat even the arguments of an application that is made in the block: a command line does."""
+    """Let these settings replace even the arguments of an application that is made in the block, as a command line does."""
     token = _command_line.set(by)
     try:
         yield
@@ -141,7 +140,7 @@ class Origin(NamedTuple):
 def explain(
     given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None
 ) -> dict[str, Origin]:
-    """Return the same settings, each with the place it comes from."""
+    """Return the effective settings, each with the place it comes from."""
     settings, named = Settings(), {each.name: "default" for each in fields(Settings)}
     for source, values in _sources(given, environ, start):
         settings = _overlay(settings, values, source)
@@ -152,7 +151,7 @@ def explain(
 def _sources(
     given: Mapping[str, Any], environ: Mapping[str, str] | None, start: Path | None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """From the weakest to the strongest."""
+    """Yield the sources of settings, from the weakest to the strongest."""
     yield _from_file(start or Path.cwd())
     yield "the environment", _from_environment(os.environ if environ is None else environ)
     yield "Onward(...)", given
@@ -204,7 +203,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return what is wrong with variables that look like settings and are none; each is told once in a process.
+    """Return what is wrong with variables that look like settings and are none; each once in a process.
 
     They are not refused: other programs share the environment, and containers add variables of their own.
     """
@@ -227,11 +226,12 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def to_environment(settings: Settings) -> dict[str, str | None]:
-    """Return the environment of a process that is to have the same settings.  None: it must not be set.
+    """Return the environment of a process that is to have the same settings.  None: the variable must not be set.
 
     It cannot carry retention, policies of queues, and a default policy that is code.
 
-    Keys that lie in a file stay there; others are in it.  So give it only to a process of Onward's, and do not show it.
+    Keys of a file stay there; other keys are in the environment.  So give it only to a process of Onward, and do not show
+    it.
     """
     said = {_variable(_KEY_FILE): None} | {
         _variable(each.name): _worded(getattr(settings, each.name))

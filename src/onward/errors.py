@@ -123,7 +123,7 @@ class OnwardError(Exception):
     """The root of everything Onward raises on purpose."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default an exception is rebuilt from its message alone, which the constructors below do not take.
+        # By default pickle rebuilds an exception from its message alone, which the constructors below do not take.
         return revive, (type(self), *self.args), self.__dict__
 
 
@@ -234,7 +234,7 @@ class ResultUnreadable(OnwardError, ValueError):
 
 
 class KeyInUse(OnwardError):
-    """A job that runs now holds this idempotency key, so it was not forgotten: two runs could meet."""
+    """A running job holds this idempotency key, so it was not forgotten: the work could be done twice."""
 
     def __init__(self, key: str, job: str | None, job_id: str) -> None:
         whose = "" if job is None else f" of {job!r}"
@@ -255,7 +255,7 @@ class LeaseLost(TransactionError):
 
 
 class TransactionTooLong(TransactionError):
-    """It kept others from writing for too long, and was rolled back: nothing of it happened."""
+    """The transaction kept others from writing for too long, and was rolled back: nothing of it was committed."""
 
 
 class EnvelopeError(OnwardError, ValueError):
@@ -276,11 +276,11 @@ class SignatureRejected(EnvelopeError):
 
 
 class DecryptionFailed(EnvelopeError):
-    """This was encrypted and cannot be decrypted here.  Nothing of it was read."""
+    """An encrypted text cannot be decrypted here.  Nothing of it was read."""
 
 
 class DecryptionKeyMissing(DecryptionFailed):
-    """It was encrypted with a key or an algorithm that this program does not have.  Other programs may."""
+    """A text was encrypted with a key or an algorithm that this program does not have.  Other programs may."""
 
 
 class EncryptionUnavailable(OnwardError):
@@ -300,11 +300,11 @@ class BackendUnavailable(BackendError):
 
 
 class BackendUnreachable(BackendUnavailable):
-    """No connection to the store, or no lock on it, could be had.  Nothing was sent, so nothing was stored."""
+    """The program got no connection to the store, or no lock on it.  Nothing was sent, so nothing was stored."""
 
 
 class StoreFull(BackendUnavailable):
-    """No space is left where the store lives.  The write was rolled back whole; make room and try again."""
+    """The store has no space left.  The write was rolled back whole; make room and try again."""
 
 
 class BackendRefused(BackendError):
@@ -361,7 +361,7 @@ class JobSuspended(BaseException):
 
 
 class JobInterrupted(BaseException):
-    """Raised in a handler that is to end now.  A handler may catch it to tidy up, and should raise it again."""
+    """Raised in a handler that must end now.  A handler may catch it to clean up, and should raise it again."""
 
 
 class JobTimeout(JobInterrupted):

@@ -1,7 +1,7 @@
-"""What happened: events for those who subscribe, and counters.
+"""Events for subscribers, and counters.
 
-Events are built only for a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
-subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
+Events are built only for a subscriber.  A thread of its own delivers them from a bounded queue, so a subscriber that raises,
+blocks or is slow never affects a job: when it falls too far behind, events are dropped and counted.
 Counters move once per settlement, when the store has applied it.  Milestones are what the loops of a worker have done: tests
 wait for one, never for time to pass.
 """
@@ -51,7 +51,7 @@ _BACKLOG = 10_000
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened."""
+    """The base of all events."""
 
 
 class QueuePaused(Event, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class JobEnqueued(JobEvent, frozen=True, kw_only=True):
 
 
 class JobDeduplicated(JobEvent, frozen=True, kw_only=True):
-    """It was not enqueued: ``existing_id`` lives and holds its key.  Or it was skipped: its idempotency key is done."""
+    """The job was not enqueued: the live job ``existing_id`` has its key.  Or it was skipped: its key is done."""
 
     existing_id: str | None
 
@@ -260,7 +260,7 @@ class Telemetry:
         if not self._listeners(type(event)):
             return
         try:
-            with uninterrupted():  # a handler's time-out must not tear the queue's lock apart
+            with uninterrupted():  # a handler's time-out must not interrupt code that holds the queue's lock
                 self._ensure_thread()
                 self._queue.put_nowait(event)
         except queue.Full:
@@ -286,7 +286,7 @@ class Telemetry:
         return True
 
     def close(self, timeout: float = 5.0) -> None:
-        """Deliver what is under way, then stop."""
+        """Deliver the events in the queue, then stop."""
         if self._thread is not None:
             self.flush(timeout)
             try:
@@ -326,7 +326,7 @@ class Telemetry:
         self._queue.task_done()
 
     def _complain(self, subscriber: Callable[[Any], object], error: BaseException) -> None:
-        """Log the first error of a subscriber, and no more of it."""
+        """Log the first error of a subscriber, and no later one."""
         name = _name_of(subscriber)
         self._complaints[name] += 1
         if self._complaints[name] == 1:

@@ -1,8 +1,8 @@
-"""From settings to parts: the one place that knows which objects an application is made of, and in which order.
+"""From settings to parts: the one module that knows which objects an application is made of, and in which order.
 
     store, keys, registry ─▶ client ─▶ dead letters, inspector, handles ─▶ transactions ─▶ runtime ─▶ runner, workers
 
-Nothing is reached and nothing is started here: the first use of the store connects.
+The wiring reaches no server and starts no thread: the first use of the store connects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = ["Parts"]
 
 
 class Parts:
-    """What one application is made of."""
+    """The parts of one application."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Parts:
         self.metrics = Metrics(enabled=settings.metrics)
         self.telemetry = Telemetry()
         self.reporter = Reporter(self.metrics, self.telemetry)
-        # Before the store is opened: what should be encrypted must not be stored otherwise.
+        # Before the store is opened: without a key nothing may be stored that should be encrypted.
         self.keys = Keys(
             settings.signing_keys,
             settings.namespace,

@@ -323,7 +323,7 @@ def test_whatever_happens_failures_are_retried_or_final(wishes, retries, seed):
 
         for wish in wishes:
             if wish == "unknown":
-                jobs.enqueue("nobody_knows")
+                jobs.enqueue("unknown_here")
             elif wish == "unreadable":
                 envelope = jobs.client.letters.seal_by_name("work", {"wish": "fails"}, EnqueueOptions())
                 jobs.backend.enqueue([structs.replace(envelope, data=b"noise")])

@@ -280,7 +280,7 @@ class TestADeadLetterQueue:
         def not_retried():
             raise ValueError
 
-        ids = {gives_up.enqueue().id, not_retried.enqueue().id, jobs.enqueue("nobody_knows").id}
+        ids = {gives_up.enqueue().id, not_retried.enqueue().id, jobs.enqueue("unknown_here").id}
         jobs.drain("default")
         clock.advance(86_400)
         jobs.drain("default")

@@ -1,4 +1,4 @@
-"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of what nobody can."""
+"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of the unreadable."""
 
 import asyncio
 import json
@@ -382,7 +382,7 @@ def test_a_job_whose_dead_letter_is_refused_keeps_its_reason_to_itself(private, 
 
 
 def a_job(*, encryption=None, sign=None, found=None, **changes):
-    """A job of somebody who knows the format."""
+    """A job of an attacker who knows the format."""
     fields = {
         "id": "0" * 31 + "1",
         "namespace": "default",
@@ -424,7 +424,7 @@ def test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told(private
     assert jobs.process_once(forged.queue).status == "rejected"
     record = jobs.get(forged.id)
     assert (ran, record.state, record.raw) == ([], State.DISCARDED, forged.data)
-    assert record.reason.startswith(f"it does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
+    assert record.reason.startswith(f"the text does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
     assert record.errors[0].kind == "onward.errors.DecryptionFailed"
     assert record.payload in ("<encrypted with key k2>", "<encrypted with key k1>")
     assert (jobs.metrics.count("jobs_undecryptable"), jobs.metrics.count("jobs_rejected_signature")) == (1, 0)

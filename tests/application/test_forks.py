@@ -1,4 +1,4 @@
-"""Programs that fork: whoever goes on after it, on either side, neither hangs nor shares what cannot be shared."""
+"""Programs that fork: neither side hangs or shares what cannot be shared."""
 
 import os
 import signal
@@ -115,7 +115,7 @@ def test_a_child_that_ends_politely_leaves_its_parents_session_alone(jobs, work,
 @shared
 @pytest.mark.promise("F31")
 def test_a_fork_in_the_midst_of_enqueues_neither_hangs_nor_loses_anything(open_app, in_child):
-    """The child inherits locks held by threads it does not have; a forking thread waits for nobody that waits for it."""
+    """The child inherits locks held by threads it does not have; a forking thread waits for none that waits for it."""
     apps = [open_app() for _ in range(3)]
     for app in apps:
 

@@ -1,4 +1,4 @@
-"""Concurrent enqueues share a commit: nobody pays for another's bad job, and nothing is stored twice."""
+"""Concurrent enqueues share a commit: no thread pays for another's bad job, and nothing is stored twice."""
 
 import signal
 import threading
@@ -181,7 +181,7 @@ def test_a_unique_key_is_not_lost_to_a_winner_that_was_refused(jobs, work, toget
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_the_jobs_behind_an_interrupted_leader_are_stored_once(jobs, work, together, moment):
-    """Ctrl-C strikes whoever leads, before or after its commit; the others neither hang nor are stored twice."""
+    """Ctrl-C strikes the thread that leads, before or after its commit; the others neither hang nor are stored twice."""
     struck = []
 
     def strike(envelopes):

@@ -155,7 +155,7 @@ def test_a_handler_that_exits_does_not_end_the_program(jobs):
 
 @pytest.mark.parametrize("kind", ["coroutine", "generator", "async generator"])
 def test_a_handler_that_returns_something_never_run_has_not_succeeded(jobs, kind):
-    """A plain function around an async one returns a coroutine that nobody awaits: its work was not done."""
+    """A plain function around an async one returns a coroutine that is never awaited: its work was not done."""
 
     async def coroutine(): ...
 

@@ -273,7 +273,7 @@ def test_everybody_who_listens_is_told(events):
         heard.append("ring")
 
     @events.listen("order.lost")
-    def nobody(order: dict) -> None:
+    def silent(order: dict) -> None:
         heard.append("wrong")
 
     record = dispatch(events, "event", {"name": "order.paid", "data": Picture("a", 3)})

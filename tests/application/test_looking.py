@@ -140,14 +140,14 @@ def test_the_store_says_how_it_is(jobs):
     assert all(check.status in ("ok", "warn", "fail") for check in jobs.health())
 
 
-def test_a_glance_sees_states_and_queues(jobs, one_in_each_state):
+def test_an_overview_has_states_and_queues(jobs, one_in_each_state):
     seen = jobs.overview()
 
     assert seen.counts == dict.fromkeys(State, 1)
     assert [(queue.name, sum(queue.counts.values())) for queue in seen.queues] == [("default", 4)]
 
 
-def test_a_glance_counts_no_further_than_it_was_told(jobs, work):
+def test_an_overview_counts_no_further_than_its_limit(jobs, work):
     work.enqueue_many([()] * 5)
 
     assert jobs.overview(3).counts["available"] == 3

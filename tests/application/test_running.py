@@ -77,7 +77,7 @@ class TestOneCycle:
         once.enqueue()
         assert jobs.process_once().status == "skipped-idempotent"
 
-        jobs.enqueue("nobody_knows")
+        jobs.enqueue("unknown_here")
         assert jobs.process_once().status == "parked"
 
         jobs.backend.enqueue([Envelope("0" * 32, "default", b"noise", job="?", enqueued_at=0, max_crashes=3)])
@@ -342,7 +342,7 @@ class TestTheLease:
         assert len(jobs.backend.sessions) == 1
 
     def test_a_program_that_stood_still_renews_its_session_before_it_takes_a_job(self, jobs, clock):
-        """Suspended longer than its lease, it would start jobs that the next sweep gives to somebody else."""
+        """Suspended longer than its lease, it would start jobs that the next sweep gives to another worker."""
 
         @jobs.job
         def work(ctx: JobContext) -> int:
@@ -368,7 +368,7 @@ class TestTheLease:
 
 
 class Flaky:
-    """A store whose answers get lost, as often as `lost` says: the turn was made, nobody hears of it."""
+    """A store whose answers get lost, as often as `lost` says: the turn was made, and no answer comes."""
 
     lost_claims = 0
     lost_settlements = 0
@@ -397,7 +397,7 @@ def flaky(open_app_on, monkeypatch):
 
 
 class TestALostAnswer:
-    """The store did what it was asked, or did not, and nobody knows.  No job may be stranded by that."""
+    """The store did what it was asked, or did not: the worker cannot know.  No job may be stranded by that."""
 
     @pytest.mark.promise("F70")
     def test_a_job_whose_claim_was_not_heard_of_is_taken_again(self, flaky):

@@ -202,6 +202,21 @@ def test_a_store_clock_that_goes_forward_an_hour_is_caught_up(jobs, clock, repor
     assert jobs.schedules.get("s").missed == 3
 
 
+@pytest.mark.promise("S86")
+@pytest.mark.parametrize("skew", [-3600, 3600])
+def test_a_worker_whose_own_clock_is_an_hour_off_books_and_runs_in_time(jobs, clock, report, ran, skew):
+    theirs = FakeClock(at(seconds=skew))
+    jobs.client.letters._clock = jobs._parts._booker._clock = theirs
+    jobs.schedules.create("s", "*/30 * * * *", report.call("acme"), tz="Asia/Kolkata")
+    for _ in range(8):
+        jobs.drain()
+        clock.advance(900)
+        theirs.advance(900)
+    jobs.drain()
+
+    assert ticks(ran) == [at(minutes=30 * number) for number in range(1, 5)]
+
+
 # Catching up
 
 
@@ -249,6 +264,20 @@ def test_an_occurrence_that_starts_late_stands_for_the_newer_ones(jobs, clock, r
     assert [job.state for job in jobs.schedules.get("s").last(5)] == [State.COMPLETED]
 
 
+def test_occurrences_that_one_claim_takes_together_run_once(jobs, clock, report, ran, eventually):
+    jobs.schedules.create("s", "@every 20s", report.call("acme"))
+    jobs.schedules.tick()
+    clock.advance(60)
+
+    with jobs.worker(concurrency=5):
+        eventually(lambda: len(ran) and jobs.counts()[State.COMPLETED] + jobs.counts()[State.SCHEDULED] >= 3)
+        eventually(lambda: not jobs.counts()[State.EXECUTING])
+    clock.advance(10)
+    jobs.drain()
+
+    assert len(ran) == 1
+
+
 def test_an_occurrence_that_starts_late_is_skipped_where_that_is_the_policy(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 20s", report.call("acme"), catch_up="skip")
     jobs.schedules.tick()
@@ -260,6 +289,26 @@ def test_an_occurrence_that_starts_late_is_skipped_where_that_is_the_policy(jobs
     newest, *others = jobs.schedules.get("s").last(5)
     assert newest.reason is None
     assert {job.reason for job in others} == {"a newer tick of its schedule is due"}
+
+
+def test_a_dead_occurrence_that_is_replayed_runs_whatever_is_due_by_then(jobs, clock, ran):
+    @jobs.job
+    def broken(ctx: JobContext) -> None:
+        ran.append(("broken", ctx.scheduled_for))
+        if len(ran) == 1:
+            raise ValueError
+
+    jobs.schedules.create("s", "@every 30s", broken.call(), catch_up="skip")
+    jobs.drain()
+    steps(jobs, clock, 1, 30)
+    jobs.schedules.pause("s")
+    clock.advance(300)
+    (dead,) = jobs.dead_letters.list()
+
+    jobs.retry(dead.id)
+    jobs.drain()
+
+    assert ticks(ran) == [at(seconds=30)] * 2
 
 
 @pytest.mark.parametrize("policy", [{"catch_up": 3}, {"overlap": "allow"}])
@@ -311,9 +360,8 @@ def test_an_occurrence_waits_for_the_one_before_and_only_one_does(jobs, clock, b
     assert ran == []
     clock.advance(30)
     jobs.drain()
-    assert [job.reason for job in jobs.schedules.get("s").last(1)] == [
-        "an earlier tick of its schedule waits, and stands for it"
-    ]
+    (newest,) = jobs.schedules.get("s").last(1)
+    assert "of an earlier tick waits, and stands for it" in newest.reason
 
     jobs.backend.ack(lease)
     clock.advance(1)
@@ -476,6 +524,21 @@ def test_what_is_deleted_runs_no_more(jobs, clock, report, ran):
     assert ran == []
     with pytest.raises(ScheduleNotFound):
         jobs.schedules.get("s")
+
+
+@pytest.mark.promise("S90")
+@pytest.mark.parametrize("verb", ["pause", "delete"])
+def test_an_occurrence_that_runs_goes_on_when_its_schedule_is_stopped(jobs, clock, report, claim_elsewhere, verb):
+    jobs.schedules.create("s", "@every 30s", report.call("acme"))
+    jobs.schedules.tick()
+    clock.advance(30)
+    (lease,) = claim_elsewhere(jobs)
+
+    getattr(jobs.schedules, verb)("s")
+
+    assert jobs.get(lease.envelope.id).state is State.EXECUTING
+    assert jobs.backend.ack(lease).applied
+    assert jobs.counts()[State.SCHEDULED] == 0
 
 
 @pytest.mark.promise("S90")
@@ -743,6 +806,14 @@ def test_arguments_that_no_caller_passes_are_missed_at_once(jobs):
         jobs.schedule("@hourly", args="acme")(needy)
     with pytest.raises(OptionError, match="leave out delay"):
         jobs.schedules.create("s", "@hourly", needy.using(delay=5).call("acme"))
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("catchup", "catch_up"), ("overlaps", "overlap"), ("environment", "environments")]
+)
+def test_an_option_that_does_not_exist_is_told_with_the_nearest(jobs, option, meant):
+    with pytest.raises(OptionError, match=f"no option '{option}': did you mean '{meant}'"):
+        jobs.schedule("@hourly", **{option: "skip"})
 
 
 def test_two_schedules_of_one_name_are_refused(jobs, report):

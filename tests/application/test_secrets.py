@@ -22,7 +22,7 @@ CANARY = "canary-4242-4242"
 
 @pytest.fixture
 def shown(jobs, listen, caplog):
-    """All that anybody is shown of the jobs of this application."""
+    """All that is shown of the jobs of this application."""
     heard = listen(jobs)
     caplog.set_level(logging.DEBUG)
 

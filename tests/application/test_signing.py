@@ -27,7 +27,7 @@ def strict(open_app, **settings):
 
 
 def a_job(sign=None, **changes):
-    """A job of somebody who knows the format."""
+    """A job of an attacker who knows the format."""
     fields = {
         "id": ID,
         "namespace": "default",
@@ -282,7 +282,7 @@ def test_a_refused_job_runs_when_the_cause_is_mended_and_it_is_replayed(open_app
 
 @pytest.mark.promise("S36")
 def test_a_replay_signs_nothing(open_app, ran):
-    """Else it would be enough to have a job refused, and to wait for somebody who replays all."""
+    """Else it would be enough to have a job refused, and to wait until a person replays all."""
     jobs = strict(open_app)
     with_work(jobs, ran)
     jobs.backend.enqueue([a_job()])

@@ -202,6 +202,14 @@ def test_dead_letters_and_replayed_jobs_are_not_stamped_again(open_app, clock):
     assert handle.record().meta == {"call": 1}
 
 
+def test_the_ticks_of_a_schedule_are_not_stamped(jobs, work, stamped):
+    jobs.schedules.create("s", "@every 40s", work.call(1))
+
+    assert jobs.schedules.tick() == 1
+    assert [record.meta for record in jobs.list(job="work")] == [{}]
+    assert stamped == []
+
+
 class TestRefusals:
     def test_an_async_stamp_is_refused(self, jobs):
         async def stamp(job: str) -> dict[str, str]:

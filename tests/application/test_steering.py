@@ -325,7 +325,7 @@ class TestReaping:
 
     @pytest.mark.promise("F07")
     def test_a_run_that_lost_its_lease_changes_nothing(self, jobs, clock):
-        """It took longer than its lease, somebody else ran the job meanwhile, and now both come to an end."""
+        """It took longer than its lease, another worker ran the job meanwhile, and now both come to an end."""
 
         @jobs.job
         def work(ctx: JobContext) -> int:

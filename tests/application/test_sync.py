@@ -1,4 +1,4 @@
-"""sync://: jobs are run by whoever enqueues them, with everything real but the waiting."""
+"""sync://: jobs are run by the thread that enqueues them, with everything real but the waiting."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -274,7 +274,7 @@ def test_a_dead_letter_reaches_its_queue_and_its_handler():
 
 
 def test_an_unknown_job_does_not_wait_for_ever(jobs):
-    handle = jobs.enqueue("nobody_knows")
+    handle = jobs.enqueue("unknown_here")
 
     assert handle.state() == "discarded"
     assert "is its module imported?" in handle.record().reason

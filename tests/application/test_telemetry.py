@@ -1,4 +1,4 @@
-"""Subscribers and log lines: they learn what happened and can hurt nobody."""
+"""Subscribers and log lines: they learn what happened and can do no harm."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Jobs that nobody here can run: unknown ones wait for a worker that knows them, unreadable ones are kept as they are."""
+"""Jobs that no worker here can run: unknown ones wait for a worker that knows them, unreadable ones are kept as they are."""
 
 import logging
 import sqlite3
@@ -46,7 +46,7 @@ def wait_of(jobs, job_id, clock):
 class TestAnUnknownJob:
     @pytest.mark.promise("F56")
     def test_it_is_parked_and_burns_nothing(self, jobs, clock):
-        handle = jobs.enqueue("nobody_knows", {"n": 1})
+        handle = jobs.enqueue("unknown_here", {"n": 1})
 
         result = jobs.process_once()
 
@@ -56,7 +56,7 @@ class TestAnUnknownJob:
 
     @pytest.mark.promise("F56")
     def test_it_is_looked_at_less_and_less_often(self, jobs, clock):
-        handle = jobs.enqueue("nobody_knows")
+        handle = jobs.enqueue("unknown_here")
         waits = []
         for _ in range(8):
             jobs.process_once()
@@ -67,14 +67,14 @@ class TestAnUnknownJob:
 
     @pytest.mark.promise("F56")
     def test_only_the_first_parking_warns_and_says_what_may_be_wrong(self, jobs, clock, caplog):
-        jobs.enqueue("nobody_knows")
+        jobs.enqueue("unknown_here")
         for _ in range(3):
             jobs.process_once()
             clock.advance(600)
 
         (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert "is its module imported?" in line.getMessage()
-        assert "nobody_knows" in line.getMessage()
+        assert "unknown_here" in line.getMessage()
 
     @pytest.mark.promise("F56")
     def test_it_is_run_by_the_first_worker_that_knows_it(self, jobs, clock):
@@ -94,7 +94,7 @@ class TestAnUnknownJob:
     @pytest.mark.promise("F56")
     def test_after_its_grace_it_is_discarded_with_the_reason(self, open_app, clock):
         jobs = open_app(unknown_grace="1h")
-        handle = jobs.enqueue("nobody_knows")
+        handle = jobs.enqueue("unknown_here")
         jobs.process_once()
         clock.advance(3599)
         assert jobs.process_once().status == "parked"
@@ -103,11 +103,11 @@ class TestAnUnknownJob:
         assert jobs.process_once().status == "dead-lettered"
         record = jobs.get(handle.id)
         assert (record.state, record.attempts) == ("discarded", 0)
-        assert record.reason == "job 'nobody_knows' is not registered here: is its module imported?"
+        assert record.reason == "job 'unknown_here' is not registered here: is its module imported?"
 
     @pytest.mark.promise("F56", "S29")
     def test_its_discard_is_not_counted_as_a_failure(self, jobs, clock):
-        jobs.enqueue("nobody_knows")
+        jobs.enqueue("unknown_here")
         jobs.process_once()
         clock.advance(DAY)
         jobs.process_once()
@@ -118,7 +118,7 @@ class TestAnUnknownJob:
 
     def test_its_parking_is_told_as_an_event_and_its_end_as_a_discard(self, jobs, clock, listen):
         heard = listen(jobs)
-        handle = jobs.enqueue("nobody_knows")
+        handle = jobs.enqueue("unknown_here")
         jobs.process_once()
         clock.advance(DAY)
         jobs.process_once()

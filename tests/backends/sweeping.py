@@ -45,7 +45,7 @@ class Sweeps:
 
         assert {each.id for each in reaped} == {lease.envelope.id for lease in leases[1:]}
         (told,) = [record.getMessage() for record in caplog.records]
-        assert told.startswith(f"job {stuck} cannot be taken back: ")
+        assert told.startswith(f"job {stuck} cannot be given back: ")
         assert "not this one" in told
         relent()
         assert [each.id for each in backend.reap()] == [stuck]

@@ -110,12 +110,12 @@ def test_an_exception_whose_text_raises_has_a_message(raised):
     failure = describe(caught(fails, raised, Silent))
 
     assert failure.kind == f"{__name__}.Silent"
-    assert failure.message == f"<{__name__}.Silent whose text cannot be had>"
+    assert failure.message == f"<{__name__}.Silent whose text cannot be read>"
 
 
 @pytest.mark.promise("F60")
 def test_an_exception_whose_text_is_no_text_has_a_message():
-    assert describe(caught(fails, "", Liar)).message == f"<{__name__}.Liar whose text cannot be had>"
+    assert describe(caught(fails, "", Liar)).message == f"<{__name__}.Liar whose text cannot be read>"
 
 
 @pytest.mark.promise("F60")
@@ -260,7 +260,7 @@ def test_a_context_is_told_before_what_it_led_to():
 
     traceback = describe(caught(handler)).traceback
 
-    assert "ValueError: first\n\nwhile it was handled, there came:\n\n" in traceback
+    assert "ValueError: first\n\nduring its handling this was raised:\n\n" in traceback
 
 
 def test_a_suppressed_context_is_not_told():

@@ -101,7 +101,7 @@ def test_an_end_that_is_gone_is_noticed_and_raises_nothing(ends):
     assert there.arrived() == [Word("last")]
     assert there.arrived() is None
     assert list(there.messages()) == []
-    there.send(Word("nobody hears it"))
+    there.send(Word("this is not heard"))
     there.post(Word("nor this"))
 
 

@@ -33,7 +33,7 @@ def test_an_outage_is_told_when_it_begins_once_a_minute_and_when_it_is_over(outa
     outage.over()
 
     assert [record.getMessage() for record in caplog.records] == [
-        "the store did not answer (BackendUnavailable: connection refused); it is asked again until it does",
+        "the store did not answer (BackendUnavailable: connection refused); trying again until it does",
         "the store has not answered for 1 min (BackendUnavailable: connection refused)",
         "the store has not answered for 2 min (BackendUnavailable: connection refused)",
         "the store is back after 2 min 3 s",

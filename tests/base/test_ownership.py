@@ -63,7 +63,7 @@ class TestKeys:
     def test_one_that_others_may_touch_is_refused_with_the_fix(self, keys, mode, who):
         keys.chmod(mode)
 
-        assert refusal(keys).endswith(f"is not yours alone: {who}: chmod 600 {keys}")
+        assert refusal(keys).endswith(f"other users have access to the key file {keys}: {who}: chmod 600 {keys}")
 
     def test_one_that_its_group_may_read_is_told_once_and_read(self, keys, caplog):
         keys.chmod(0o640)
@@ -154,7 +154,7 @@ class TestSettings:
         if os.geteuid() == 0 or whose == "everybody":  # else nothing is ours any more
             assert load({}, environ={}, start=folder).namespace == "ours"
         assert str(file) in caplog.text
-        assert "is passed over as a configuration file" in caplog.text
+        assert "is ignored as a configuration file" in caplog.text
 
     def test_it_is_told_once(self, folder, caplog):
         (folder / "onward.toml").write_text("")

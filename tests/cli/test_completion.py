@@ -10,6 +10,7 @@ from onward.cli.commands import GLOBALS, TREE
 from onward.cli.completion import script
 from tools import cli_reference
 
+MAINTENANCE = "reap prune health forget migrate move"
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-config", "-n"]}
 
 
@@ -43,7 +44,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
     [
         (
             "onward ",
-            "enqueue worker top job dead queue reap prune health forget migrate move keys config version demo completion",
+            f"enqueue worker top job dead queue schedule {MAINTENANCE} keys config version demo completion",
         ),
         ("onward job ", "list show stack retry cancel"),
         ("onward worker ", "list"),

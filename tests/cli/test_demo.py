@@ -54,7 +54,7 @@ def test_without_a_terminal_it_ends_by_itself_and_has_lost_nothing(shell, own_fo
     assert summary["failed_runs"] > summary["retried"] > 0
     letters = {letter["name"]: letter["reason"] for letter in summary["dead_letters"]}
     assert letters["import_feed"] == "crashed 2 times: killed by SIGKILL"
-    assert letters.keys() == {"import_feed", "refund"}  # whoever was in its process with it is not blamed
+    assert letters.keys() == {"import_feed", "refund"}  # jobs that were in its process with it are not blamed
     assert summary["crashes"] - summary["bystanders"] == 2
     assert list(own_folder.iterdir()) == []
     assert processes_in(own_folder) == []

@@ -15,7 +15,7 @@ def test_it_prints_the_id_of_a_job_that_is_in_the_store(onward, jobs):
     assert (record.job, record.queue, record.payload) == ("welcome", "default", {"user": 42, "lang": "de"})
 
 
-NOTE = "note: it went to the queue 'default': the job's own queue is known with --app only; --queue names another\n"
+NOTE = "note: the job went to the queue 'default': its own queue is known with --app only; --queue names another\n"
 
 
 def test_a_queue_that_was_not_named_is_told(onward, jobs, type_in):
@@ -107,7 +107,7 @@ def test_a_taken_unique_key_answers_with_the_job_that_has_it(onward, url):
     second = onward("enqueue", "welcome", "--unique-key", "42", "--json")
 
     assert second.json == [{"id": first.out.strip(), "created": False}]
-    assert "stands for it" in second.err
+    assert "nothing was enqueued: the live job" in second.err
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ class TestWithAnApplication:
 
 
 class TestWaiting:
-    """On ``sync://`` a job has ended when it is enqueued, so nobody has to wait."""
+    """On ``sync://`` a job has ended when it is enqueued, so there is no wait."""
 
     def test_the_result_is_printed_as_json(self, onward, shop):
         ran = onward("--app", shop("sync://"), "enqueue", "welcome", "user=42", "--wait")

@@ -222,7 +222,7 @@ class TestShow:
             handle = jobs.job(name="add")(lambda: 3).enqueue()
             jobs.drain()
 
-        assert "nothing but a tombstone is left" in onward("job", "show", handle.id).out
+        assert "only a tombstone is left" in onward("job", "show", handle.id).out
 
 
 class TestIds:
@@ -296,7 +296,7 @@ class TestRetry:
 
         assert ran.code == 1
         assert ran.out == f"{later}  due now\n"
-        assert "it is due already" in ran.err
+        assert "it is already due" in ran.err
         assert "there is no job" in ran.err
 
     def test_machines_get_a_line_for_each(self, onward, jobs):
@@ -305,7 +305,7 @@ class TestRetry:
         ran = onward("job", "retry", due, "--json")
 
         assert ran.code == 6
-        assert ran.json == [{"id": due, "done": False, "detail": "it is due already; a worker will take it"}]
+        assert ran.json == [{"id": due, "done": False, "detail": "it is already due; a worker will take it"}]
 
 
 class TestCancel:

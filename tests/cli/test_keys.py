@@ -105,7 +105,7 @@ def test_keys_of_the_environment_are_not_rotated_for_you(onward, monkeypatch):
     ran = onward("keys", "rotate")
 
     assert ran.code == 3
-    assert "these keys come from no file" in ran.err
+    assert "these keys do not come from a file" in ran.err
 
 
 def test_no_command_shows_a_secret(onward, url, file, monkeypatch):

@@ -23,7 +23,7 @@ def logged():
     def logged(log_format, *args, **options):
         handler = log_handler(log_format)
         handler.stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", newline="")
-        logger = logging.Logger("onward.job")  # noqa: LOG001  one that nobody else has
+        logger = logging.Logger("onward.job")  # noqa: LOG001  one of its own
         logger.addHandler(handler)
         logger.error(*args, **options)
         handler.stream.flush()

@@ -12,7 +12,7 @@ from onward.testing import FakeClock
 class TestReap:
     @pytest.fixture
     def lost(self, past):
-        """A job that somebody took an hour ago and was not heard of since."""
+        """A job that a worker took an hour ago and has not renewed since."""
         job_id = past.enqueue("welcome", queue="mail").id
         past.backend.claim(Claim(queues=("mail",), owner="doomed"))
         return job_id

@@ -28,7 +28,7 @@ def engine(request):
 
 @pytest.fixture(autouse=True)
 def url(engine, request, tmp_path, monkeypatch):
-    """A store that nobody has opened."""
+    """A store that was never opened."""
     if engine == "sqlite":
         url = f"sqlite:///{tmp_path}/jobs.db"
         monkeypatch.setenv("ONWARD_URL", url)

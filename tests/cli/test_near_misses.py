@@ -26,7 +26,7 @@ from onward import __version__
         ("replay dead --all", "onward dead replay"),
         # a verb alone
         ("replay --all", "onward dead replay"),
-        ("pause mail", "onward queue pause"),
+        ("pause mail", "onward queue pause` or `onward schedule pause"),
         ("cancel 0123", "onward job cancel"),
         # typing errors
         ("wroker shop:jobs", "onward worker"),
@@ -71,9 +71,9 @@ def test_it_is_named(onward, said, meant):
 
 
 def test_a_verb_of_several_nouns_names_them_all(onward):
-    assert "did you mean `onward job show` or `onward dead show`?" in onward("show", "0123").err
+    assert "did you mean `onward job show`, `onward dead show` or `onward schedule show`?" in onward("show", "0123").err
     assert (
-        "`onward worker list`, `onward job list`, `onward dead list`, `onward queue list` or `onward keys list`"
+        "`onward job list`, `onward dead list`, `onward queue list`, `onward schedule list` or `onward keys list`"
         in onward("list").err
     )
 

@@ -17,7 +17,7 @@ from onward import Onward
 jobs = Onward({url!r})
 
 def rest():
-    open("rest").read()  # a pipe that nobody writes to
+    open("rest").read()  # a pipe without a writer
 
 async def wait():
     await asyncio.Event().wait()
@@ -173,8 +173,8 @@ def test_a_job_that_does_not_run_has_none(onward, jobs, options):
 def claimed(jobs, *, host, pid):
     """A job in the hands of a process that need not be there."""
     handle = jobs.enqueue("x")
-    jobs.backend.open_session(Session(owner="somebody", host=host, pid=pid))
-    jobs.backend.turn(Turn(owner="somebody", claim=Claim(queues=("default",))))
+    jobs.backend.open_session(Session(owner="elsewhere", host=host, pid=pid))
+    jobs.backend.turn(Turn(owner="elsewhere", claim=Claim(queues=("default",))))
     return handle
 
 

@@ -57,7 +57,7 @@ def a_record(number, **fields):
         "enqueued_at": NOW,
         "started_at": NOW - timedelta(seconds=number),
         "finished_at": None,
-        "owner": "somebody",
+        "owner": "elsewhere",
         "cancel_requested": False,
         "result": None,
         "reason": None,

@@ -57,19 +57,19 @@ class TestList:
     def test_where_no_worker_runs_that_is_said(self, onward, jobs):
         ran = onward("worker", "list")
 
-        assert (ran.code, ran.out, ran.err) == (0, "", "no worker works on this store\n")
+        assert (ran.code, ran.out, ran.err) == (0, "", "this store has no workers\n")
 
     def test_it_takes_the_store_of_an_application(self, onward, shop, url, jobs):
-        jobs.backend.claim(Claim(queues=("default",), owner="somebody"))
+        jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
 
-        assert [line["owner"] for line in onward("worker", "list", "--app", shop(url), "--json").json] == ["somebody"]
+        assert [line["owner"] for line in onward("worker", "list", "--app", shop(url), "--json").json] == ["elsewhere"]
 
     def test_a_store_that_is_not_there_is_not_made(self, onward, tmp_path):
         assert onward("worker", "list").code == 4
         assert list(tmp_path.iterdir()) == []
 
     def test_it_logs_nothing(self, shell, jobs):
-        assert shell("worker", "list", "--json").err == "no worker works on this store\n"
+        assert shell("worker", "list", "--json").err == "this store has no workers\n"
 
 
 class TestStarting:

@@ -22,7 +22,7 @@ def clients(server):
 
 
 class TestServiceBus(BackendContract):
-    CLAIMING_THREADS = 4  # whoever is last waits for what the others have
+    CLAIMING_THREADS = 4  # the last one waits for what the others have
     CLAIMED_JOBS = 100
 
     @pytest.fixture

@@ -54,10 +54,10 @@ class Lifeline:
         os.mkfifo(path)
         self.path = path
         self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self.writer = os.open(path, os.O_WRONLY)  # an end comes only after somebody was there
+        self.writer = os.open(path, os.O_WRONLY)  # an end comes only after a writer was there
 
     def everybody_is_gone(self):
-        """Wait for the end; False if somebody lives on."""
+        """Wait for the end; False if a process lives on."""
         os.close(self.writer)
         while select.select([self.reader], [], [], 10)[0]:
             if not os.read(self.reader, 4096):

@@ -13,7 +13,7 @@ import pytest
 
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
-from onward.handlers.exchange import TooMuchSaid
+from onward.handlers.exchange import HeadTooLong
 from onward.handlers.time_left import Stopped
 from onward.handlers.url import AskedToWait, RequestFailed, Url
 from onward.job.registry import NotAllowed
@@ -315,7 +315,7 @@ def endless(*parts):
 def test_an_endless_head_is_a_failure(serve, ask, parts):
     server = serve(endless(*parts))
 
-    with pytest.raises((TooMuchSaid, http.client.HTTPException)):
+    with pytest.raises((HeadTooLong, http.client.HTTPException)):
         ask(server)
 
 

@@ -119,9 +119,9 @@ def test_a_plain_url_is_read(url, host, port, path):
         ("ftp://example.org/", "is not http: or https:"),
         ("file:///etc/passwd", "is not http: or https:"),
         ("gopher://127.0.0.1:6379/_FLUSHALL", "is not http: or https:"),
-        ("example.org", "must look like"),
-        ("//example.org/", "must look like"),
-        ("http:example.org", "must look like"),
+        ("example.org", "write a URL such as"),
+        ("//example.org/", "write a URL such as"),
+        ("http:example.org", "write a URL such as"),
         ("http:///path", "neither a host's name"),
         ("http://", "neither a host's name"),
         ("https://user:secret@example.org/", "Authorization header"),
@@ -134,7 +134,7 @@ def test_a_plain_url_is_read(url, host, port, path):
         ("https://example.org:99999/", "a port from 1 to 65535"),
         ("https://" + "a" * 64 + ".example/", "neither a host's name"),
         ("https://" + "a." * 130 + "example/", "neither a host's name"),
-        ("https://example.org/" + "a" * 9000, "8,192 is the limit"),
+        ("https://example.org/" + "a" * 9000, "the limit is 8,192"),
     ],
 )
 def test_a_url_that_cannot_be_meant_is_refused_with_what_to_do(url, complaint):

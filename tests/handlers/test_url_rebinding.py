@@ -20,7 +20,7 @@ def both(serve):
         outside = serve(lambda request: http(200, b"outside"), host=OUTSIDE)
         try:
             return outside, serve(lambda request: http(200, b"inside"), host=INSIDE, port=outside.port)
-        except OSError:  # somebody else has that port
+        except OSError:  # another program has that port
             continue
 
 

@@ -1,7 +1,7 @@
 """The lease protocol as a small machine whose every state can be visited.
 
 Workers hold jobs under sessions; a session is one row in the store.  A worker speaks to the store by two calls, and each
-is executed at once and whole, but *when* is anybody's guess:
+is executed at once and whole, but *when* is not known:
 
     turn    settle what has ended, claim what is free; finds its session row, or does nothing but classify
     open    make the row of a new session, which may adopt an older one: its row goes, its leases change owner
@@ -11,13 +11,13 @@ cut the worker off in between: the answer is lost, and the call, if it was not e
 later time.  So after a cut the worker trusts nothing.  It opens a session under a new name, which adopts the session in
 doubt, and if that call is cut too it sends the very same call again.  Where neither the old nor the new session is there, an
 adoption opens none and says so: else a copy of it that comes late, when both have been reaped, would bring a session back to
-life that nobody knows of.  What comes back and was unknown is taken up; what has ended is settled again.
+life that no worker knows of.  What comes back and was unknown is taken up; what has ended is settled again.
 
 (It would also do to try an adoption that was cut under another name each time.  The next name then adopts the oldest
 session in doubt first, and goes on to the next while nothing comes back.)
 
 A process may die, also between two calls; its supervisor then gives back what it knows to be this session's, and starts
-another process.  A session that nobody renews expires, and so does a living one if its process is paused; what has
+another process.  A session that is not renewed expires, and so does a living one if its process is paused; what has
 expired may be renewed until the reaper deletes it and gives its leases back, in one step.  Who renews learns that a
 session is gone, and its worker drops what it has in hand.
 

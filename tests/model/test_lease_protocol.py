@@ -117,7 +117,7 @@ BROKEN = {
         "answers are true",
         ["A finishes job 0", "executes a turn of A1", "A is cut off", "the reaper sweeps A2", "executes a turn of A2"],
     ),
-    "nobody tells a worker that its session is gone": (
+    "a worker is not told that its session is gone": (
         Rules(renewals_are_answered=False),
         Size(workers=1, jobs=1, pauses=1),
         STRANDED,

@@ -27,7 +27,7 @@ class Common(NamedTuple):
     """What the members of a crowd share."""
 
     everybody: Barrier
-    stop: Event  # somebody failed: nobody need go on
+    stop: Event  # a process failed: the others need not go on
     done: Synchronized[int]
     errors: SimpleQueue[str]
 

@@ -52,7 +52,7 @@ def of_one_key_each_round(file: Path, *, rounds: int, processes: int, tell: Tell
     return Ledger(
         "one key, many rivals, sqlite",
         {"keys": rounds, "rivals for each": processes},
-        {"keys held twice": max(0, stored - rounds), "keys nobody got": max(0, rounds - stored)},
+        {"keys held twice": max(0, stored - rounds), "keys not given": max(0, rounds - stored)},
         errors,
     )
 

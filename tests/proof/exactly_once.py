@@ -57,12 +57,12 @@ def of_enqueues(name: str, url: str, connect: Connect, *, jobs: int) -> Ledger:
 
 def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs: int, tell: Tell) -> Ledger:
     """Handlers complete their jobs in transactions; of eight, seven are killed, each at another step."""
-    (graves := folder / "graves").mkdir()
+    (deaths := folder / "deaths").mkdir()
     steps = list(itertools.islice(itertools.cycle([*STEPS, None]), jobs))
     with closing(Onward(url, max_crashes=1000)) as client:
         charges = [client.enqueue("charge", {"order": order, "dies": dies}) for order, dies in enumerate(steps)]
         begun = time.monotonic()
-        with _at_work(url, graves) as nursery:
+        with _at_work(url, deaths) as nursery:
             unfinished = _wait(client, deadline=begun + _PATIENCE, tell=tell)
         seconds = time.monotonic() - begun
         records = [handle.record() for handle in charges]
@@ -71,7 +71,7 @@ def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs:
         cursor = connection.cursor()
         cursor.execute("SELECT label FROM effects")
         effects = Counter(int(label) for (label,) in cursor.fetchall())
-    killed = sum(1 for _ in graves.iterdir())
+    killed = sum(1 for _ in deaths.iterdir())
     figures = {
         "completions": jobs,
         "killed": killed,
@@ -95,10 +95,10 @@ def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs:
 
 
 @contextmanager
-def _at_work(url: str, graves: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _at_work(url: str, deaths: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Workers, for as long as the block lasts."""
     command = [sys.executable, "-m", "tests.proof.once_shop", str(_WORKERS)]
-    environment = os.environ | {"ONCE_SHOP_URL": url, "ONCE_SHOP_GRAVES": str(graves)}
+    environment = os.environ | {"ONCE_SHOP_URL": url, "ONCE_SHOP_DEATHS": str(deaths)}
     nursery = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
     try:
         yield nursery

@@ -17,7 +17,7 @@ jobs = Onward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=LEASE, max
 
 def _note(ctx: JobContext) -> None:
     with open(os.environ["KILL_SHOP_LOG"], "ab", buffering=0) as log:  # noqa: PTH123
-        log.write(f"{ctx.id} {ctx.delivery}\n".encode())  # in one go: whole lines, whoever else writes
+        log.write(f"{ctx.id} {ctx.delivery}\n".encode())  # in one go: whole lines, beside other writers
 
 
 @jobs.job

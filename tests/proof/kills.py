@@ -113,7 +113,7 @@ class Fleets:
         self._fleets[number] = self._start()
 
     def await_life(self, client: Onward, log: Path, seconds: float) -> None:
-        """Until something runs again, and a little longer: the next blow must find somebody at work."""
+        """Until something runs again, and a little longer: the next blow must find a worker at work."""
         size, deadline = log.stat().st_size, time.monotonic() + 10
         while log.stat().st_size == size and time.monotonic() < deadline and client.counts()[State.AVAILABLE]:
             time.sleep(0.01)

@@ -29,25 +29,25 @@ STEPS = (
 _TERM = {signal.SIGTERM}
 
 jobs = Onward(os.environ.get("ONCE_SHOP_URL", "memory://"), lease_for=5, max_crashes=1000)
-_graves = Path(
-    os.environ.get("ONCE_SHOP_GRAVES", os.devnull)
+_deaths = Path(
+    os.environ.get("ONCE_SHOP_DEATHS", os.devnull)
 )  # of those who were killed: a file with the order's number
 
 
 @jobs.job
 def charge(ctx: JobContext, order: int, dies: str | None) -> None:
-    grave = _graves / str(order)
-    if grave.exists():
+    death = _deaths / str(order)
+    if death.exists():
         dies = None
-    _reach("before the block", dies, grave)
+    _reach("before the block", dies, death)
     with ctx.transaction() as conn:
         conn.cursor().execute(f"INSERT INTO effects (label) VALUES ('{order}')")
-        _reach("after the write", dies, grave)
+        _reach("after the write", dies, death)
         conn.enqueue(receipt, order)
-        _reach("after the child", dies, grave)
-        _die_around(conn._completion, dies, grave)
+        _reach("after the child", dies, death)
+        _die_around(conn._completion, dies, death)
         conn.complete(order)
-    _reach("after the block", dies, grave)
+    _reach("after the block", dies, death)
 
 
 @jobs.job
@@ -55,23 +55,23 @@ def receipt(order: int) -> None:
     """What a charge enqueues."""
 
 
-def _reach(step: str, dies: str | None, grave: Path) -> None:
+def _reach(step: str, dies: str | None, death: Path) -> None:
     if step == dies:
-        grave.touch()
+        death.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _die_around(completion: Any, dies: str | None, grave: Path) -> None:
+def _die_around(completion: Any, dies: str | None, death: Path) -> None:
     settle, commit = completion.settle, completion.commit
 
     def settle_or_die(settlement: Any) -> Any:
-        _reach("before the fence", dies, grave)
+        _reach("before the fence", dies, death)
         return settle(settlement)
 
     def commit_or_die() -> None:
-        _reach("before the commit", dies, grave)
+        _reach("before the commit", dies, death)
         commit()
-        _reach("after the commit", dies, grave)
+        _reach("after the commit", dies, death)
 
     completion.settle, completion.commit = settle_or_die, commit_or_die
 

@@ -1,4 +1,4 @@
-"""Workers on a Redis server that is killed again and again: whoever gets no answer adopts its own session and asks again."""
+"""Workers on a Redis server that is killed again and again: without an answer a worker adopts its own session."""
 
 from __future__ import annotations
 

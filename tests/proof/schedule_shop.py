@@ -30,4 +30,4 @@ jobs = FastOnward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=2.0, m
 def tick(ctx: JobContext, name: str) -> None:
     assert ctx.scheduled_for is not None
     with open(os.environ["KILL_SHOP_LOG"], "ab", buffering=0) as log:  # noqa: PTH123
-        log.write(f"{ctx.id} {ctx.delivery}\n".encode())  # in one go: whole lines, whoever else writes
+        log.write(f"{ctx.id} {ctx.delivery}\n".encode())  # in one go: whole lines, beside other writers

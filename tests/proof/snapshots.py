@@ -1,4 +1,4 @@
-"""A transaction that somebody keeps open: what dies under it cannot be removed, and claims must not grow slower for it.
+"""A transaction that is kept open: what dies under it cannot be removed, and claims must not grow slower for it.
 
 A fixed load is enqueued and done, second by second.  Before the transaction begins, at the end of its time and after it has
 ended, jobs are done as fast as they can be, for a while; these speeds are compared.
@@ -36,21 +36,21 @@ def behind_a_snapshot(url: str, *, seconds: float, tell: Tell) -> Ledger:
     for_a_while = min(10.0, seconds / 4)
     with (
         closing(PostgresBackend.from_url(url)) as backend,
-        psycopg.connect(url) as somebody,
+        psycopg.connect(url) as other,
         psycopg.connect(url, autocommit=True) as server,
     ):
         backend.open_session(Session(owner=_OWNER))
-        _work(backend, for_a_while)  # nobody is as fast as in tables that are new
+        _work(backend, for_a_while)  # claims are never as fast as in tables that are new
         server.execute("VACUUM onward_jobs")
         before, done_before = _flat_out(backend, server, for_a_while)
 
-        somebody.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        somebody.execute("SELECT count(*) FROM onward_queues")
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        other.execute("SELECT count(*) FROM onward_queues")
         _, done_slowly = _work(backend, seconds, per_second=_PER_SECOND)
         tell(done_slowly)
         during, done_during = _flat_out(backend, server, for_a_while)
 
-        somebody.rollback()
+        other.rollback()
         server.execute("VACUUM onward_jobs")  # as it does by itself, a minute later
         _work(backend, 1.0)  # that the snapshot is gone is known within a second
         after, done_after = _flat_out(backend, server, for_a_while)

@@ -41,7 +41,7 @@ def pages_not_on_disk(path):
 
 @pytest.fixture
 def disk_that_tells(tmp_path):
-    """A file system on which a write that nobody synced shows: in memory there is no such thing."""
+    """A file system on which a write that was not synced shows: in memory there is no such thing."""
     unsynced = tmp_path / "unsynced"
     unsynced.write_bytes(b"x" * 65_536)
     if not pages_not_on_disk(unsynced):

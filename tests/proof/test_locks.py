@@ -30,24 +30,24 @@ def backend(file, clock):
 
 
 @contextmanager
-def while_somebody_writes(file, act):
+def while_another_writes(file, act):
     """Hold the write lock until ``act`` waits for it in a thread; let it through at the end of the block.
 
     The block is given the connection that holds the lock.
     """
-    with closing(sqlite3.connect(file, isolation_level=None)) as somebody:
-        somebody.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
         waiting = threading.Thread(target=act, daemon=True)
         waiting.start()
         time.sleep(0.1)  # nothing tells that a thread waits for the lock; too short would hide a fault, not invent one
-        yield somebody
-        somebody.execute("COMMIT")
+        yield other
+        other.execute("COMMIT")
         waiting.join(PATIENCE)
         assert not waiting.is_alive()
 
 
 class WatchfulClock(FakeClock):
-    """Notes whether somebody holds the write lock when the time is read."""
+    """Notes whether another connection holds the write lock when the time is read."""
 
     def __init__(self, file):
         super().__init__()
@@ -85,7 +85,7 @@ def test_a_delay_does_not_grow_shorter_while_its_job_waits_for_the_lock(file, ba
     """A single statement takes the lock by itself: the time is read anew at each try."""
     envelope = an_envelope(delay=60)
 
-    with while_somebody_writes(file, lambda: backend.enqueue([envelope])):
+    with while_another_writes(file, lambda: backend.enqueue([envelope])):
         clock.advance(30)
 
     assert backend.get(envelope.id).available_at == clock.micros() + 60_000_000
@@ -95,7 +95,7 @@ def test_a_delay_does_not_grow_shorter_while_its_job_waits_for_the_lock(file, ba
 def test_a_lease_does_not_grow_shorter_while_it_waits_for_the_lock(file, backend, clock):
     backend.enqueue([an_envelope()])
     claimed = []
-    with while_somebody_writes(file, lambda: claimed.extend(backend.claim(a_claim(lease_for=30)))):
+    with while_another_writes(file, lambda: claimed.extend(backend.claim(a_claim(lease_for=30)))):
         clock.advance(3600)
 
     assert len(claimed) == 1
@@ -107,8 +107,8 @@ def test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_mean
     lease = a_lease(backend, lease_for=30)
     clock.advance(31)
     swept = []
-    with while_somebody_writes(file, lambda: swept.extend(backend.reap())) as somebody:
-        somebody.execute("UPDATE onward_sessions SET expires_at = expires_at + 3600000000")
+    with while_another_writes(file, lambda: swept.extend(backend.reap())) as other:
+        other.execute("UPDATE onward_sessions SET expires_at = expires_at + 3600000000")
 
     assert swept == []
     assert backend.ack(lease).applied
@@ -118,7 +118,7 @@ def test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_mean
 def test_a_claim_that_waited_for_the_lock_passes_over_what_was_taken_meanwhile(file, backend, clock):
     backend.enqueue([an_envelope()])
     claimed = []
-    with while_somebody_writes(file, lambda: claimed.extend(backend.claim(a_claim(owner="late")))) as somebody:
-        somebody.execute("UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = 'early'")
+    with while_another_writes(file, lambda: claimed.extend(backend.claim(a_claim(owner="late")))) as other:
+        other.execute("UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = 'early'")
 
     assert claimed == []

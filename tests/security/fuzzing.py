@@ -52,7 +52,7 @@ __all__ = ["CLEAR", "CORPUS", "ENCRYPTION", "ID", "TARGETS"]
 CORPUS = Path(__file__).parent / "corpus"
 ID = "0192e4a0c0007000800000000000abcd"
 
-# Whoever attacks has not got these keys.  So nothing decrypts but what is in the corpus, and that is this.
+# An attacker has not got these keys.  So nothing decrypts but what is in the corpus, and that is this.
 ENCRYPTION = Encryption(KeyRing.parse(f"k2:{'n' * 40},k1:{'o' * 40},k0:revoked"), "default", enabled=True)
 CLEAR = b'{"card":4242}'
 
@@ -93,7 +93,7 @@ def encrypted(data: bytes) -> None:
 
 
 def payload(data: bytes) -> None:
-    """A payload or a result that somebody stored, as it is shown."""
+    """A payload or a result that an attacker stored, as it is shown."""
     with contextlib.suppress(ValueError, RecursionError):
         value = decode_result(data)
         masked(value, ["a"])

@@ -14,7 +14,7 @@ from onward import InvalidName, JobDiscardedError, Onward, config
 from onward.errors import OnwardError
 
 SOURCES = Path(onward.__file__).parent
-# Names of things that would run if anybody imported, built or called what a text says.
+# Names of things that would run if they were imported, built or called as what a text says.
 HOSTILE_NAMES = ["os.system", "builtins.eval", "subprocess.Popen", "antigravity", "__import__", "onward.app:Onward"]
 
 
@@ -49,7 +49,7 @@ class TestTheSourcesHaveNoneOfIt:
 
     @pytest.mark.promise("CVE-2011-4356")
     def test_no_privilege_is_dropped_by_halves(self):
-        """It never changes its user: whoever starts it decides.  So there is no order to get wrong."""
+        """It never changes its user: the program that starts it decides.  So there is no order to get wrong."""
         assert {
             name for name in _imports_and_calls() if re.fullmatch(r"\.sete?[ug]id\(\)|\.setres[ug]id\(\)", name)
         } == set()

@@ -105,7 +105,7 @@ def broker(request, tmp_path, served):
 
 
 class Lines(logging.Handler):
-    """A program's own log: what is formatted by somebody else, with all that came beside the message."""
+    """A program's own log: what another formatter makes, with all that came beside the message."""
 
     def __init__(self):
         super().__init__(logging.DEBUG)

@@ -41,14 +41,14 @@ def keys(path, adopted):
 
 
 def replace(path, content):
-    """As `onward keys` does it, and whoever else is careful."""
+    """As `onward keys` does it, and other careful programs."""
     new = path.with_name("new")
     new.write_bytes(content)
     new.replace(path)
 
 
 def rest(path):
-    """Nobody has written to it for a while."""
+    """It was not written to for a while."""
     before = time.time() - 10
     os.utime(path, (before, before))
 
@@ -90,8 +90,8 @@ def test_a_file_that_is_written_over_is_read_once_it_is_at_rest(keys, path, adop
         (lambda path: path.unlink(), "No such file or directory"),
         (lambda path: replace(path, b'{"keys": ['), "is not a key file"),
         (lambda path: replace(path, b"\xff\xfe"), "is not a key file"),
-        (lambda path: replace(path, b""), "names no key that could sign"),
-        (lambda path: replace(path, b"k1:revoked"), "names no key that could sign"),
+        (lambda path: replace(path, b""), "names no key that can sign"),
+        (lambda path: replace(path, b"k1:revoked"), "names no key that can sign"),
         (lambda path: replace(path, b"k1:tooshort"), "shorter than 32 characters"),
         (lambda path: (path.unlink(), path.mkdir(), rest(path)), "cannot be read"),
     ],
@@ -124,23 +124,23 @@ def test_a_file_that_is_spoiled_again_is_told_again(keys, path, caplog):
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
 
 
-def test_sealing_looks_once_a_second(keys, monkeypatch):
+def test_sealing_looks_at_the_file_once_a_second(keys, monkeypatch):
     now, looks = [100.0], []
     monkeypatch.setattr(key_file, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
-    monkeypatch.setattr(keys, "_face", lambda: looks.append(now[0]) or (keys._seen, 0))
+    monkeypatch.setattr(keys, "_stamp", lambda: looks.append(now[0]) or (keys._seen, 0))
     for now[0] in (100, 100.5, 100.9, 101.1, 101.2, 102.0, 102.2):
         keys.look()
 
     assert looks == [100, 101.1, 102.2]
 
 
-def test_a_look_waits_for_no_other(keys):
+def test_a_look_waits_for_no_other_thread(keys):
     """Another thread is at it, on a file system that does not answer."""
     with keys._looking:
         assert keys.look() == FIRST
 
 
-def test_a_watcher_is_told_without_asking(keys, path, adopted, monkeypatch):
+def test_a_watching_thread_adopts_new_keys(keys, path, adopted, monkeypatch):
     monkeypatch.setattr(key_file, "_EVERY", 0.01)
     keys.watch()
     keys.watch()

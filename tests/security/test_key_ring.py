@@ -63,8 +63,8 @@ def test_what_is_written_knows_when_each_key_was_made(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "names no key that could sign"),
-        ("k0:revoked", "names no key that could sign"),
+        ("", "names no key that can sign"),
+        ("k0:revoked", "names no key that can sign"),
         (CANARY, "entry 1 is not `id:secret`"),
         (f"k1:{ONE},{CANARY}", "entry 2 is not `id:secret`"),
         (f"k1:{CANARY[:20]}", "the secret of k1 is shorter than 32"),

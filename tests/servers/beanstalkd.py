@@ -1,7 +1,7 @@
 """Private beanstalkd servers: a port and a folder of their own, and a clock that a test can move.
 
 The server knows no other time than the machine's.  So it is started under libfaketime, which reads the time from a file; and
-because it looks at its clock only when somebody speaks to it or a real second is over, whoever moves the clock speaks to it.
+because it looks at its clock only when a client speaks to it or a real second is over, moving the clock speaks to it.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class BeanstalkdServer:
         watch(self)
 
     def ended_by_itself(self):
-        """Its exit code, if nobody asked it to end."""
+        """Its exit code, if it was not asked to end."""
         return None if self._process is None else self._process.poll()
 
     def url(self, **options):
@@ -100,7 +100,7 @@ class BeanstalkdServer:
         subprocess.run(command, check=True, **lent_user())  # only its own user may
 
     def empty(self):
-        """Remove every job that nobody has reserved."""
+        """Remove every job that is not reserved."""
         with self.connect() as client:
             for tube in client.tubes():
                 client.use(tube)

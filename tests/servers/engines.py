@@ -52,7 +52,7 @@ class SqlStore:
 class SqliteStore(SqlStore):
     """A file."""
 
-    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "schedules")
+    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 
     def __init__(self, _: Any, folder: Path) -> None:
         self.file = folder / "jobs.db"
@@ -67,7 +67,7 @@ class SqliteStore(SqlStore):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody claims, settles or renews meanwhile; who only reads goes on."""
+        """No process claims, settles or renews meanwhile; readers go on."""
         with closing(sqlite3.connect(self.file, timeout=30, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield
@@ -80,7 +80,7 @@ class PostgresStore(SqlStore):
     def __init__(self, server: Any, _: Path) -> None:
         self._url = server.url()
         self._server = server
-        # Whoever was killed by an earlier test may not have ended there yet.
+        # A process that was killed by an earlier test may not have ended there yet.
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
@@ -191,7 +191,7 @@ def _parts(client: Any, key: bytes) -> Iterator[bytes]:
         case b"list":
             yield from client.lrange(key, 0, -1)
         case kind:
-            raise AssertionError(f"{key!r} is a {kind!r}, which nobody reads here")
+            raise AssertionError(f"{key!r} is a {kind!r}, which is not read here")
 
 
 class Engine(NamedTuple):

@@ -20,7 +20,7 @@ from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavail
 
 _SHUTDOWN = 20  # seconds
 PATIENCE = 60
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "schedules")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 # Durable, as the server is by default; small, because there may be several.
 _SETTINGS = {
     "innodb-flush-log-at-trx-commit": 1,
@@ -52,7 +52,7 @@ class MariaDBServer:
         return f"mysql://{user}@localhost/{database}?{query}"
 
     def url_through(self, folder):
-        """The URL of somebody who listens in this folder instead."""
+        """The URL of a proxy that listens in this folder instead."""
         return self.url(unix_socket=folder / self.socket_name)
 
     def connect(self, database=None, **options):
@@ -82,7 +82,7 @@ class MariaDBServer:
             time.sleep(0.02)
 
     def ended_by_itself(self):
-        """Its exit code, if it has ended and nobody told it to."""
+        """Its exit code, if it has ended without being told to."""
         return None if self._process is None else self._process.poll()
 
     def stop(self, how=signal.SIGKILL):
@@ -121,7 +121,7 @@ class MariaDBServer:
         return none_counted(self.deadlocks)
 
     def end_sessions(self):
-        """End whoever is connected, and wait until they are gone: who was killed may not have ended here yet."""
+        """End all sessions, and wait until they are gone: who was killed may not have ended here yet."""
         others = "SELECT id FROM information_schema.processlist WHERE user = 'onward' AND id <> connection_id()"
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
             deadline = time.monotonic() + PATIENCE

@@ -41,7 +41,7 @@ class PostgresServer:
         return f"postgresql://onward@/{database}?{query}"
 
     def url_through(self, folder):
-        """The URL of somebody who listens in this folder instead."""
+        """The URL of a proxy that listens in this folder instead."""
         return self.url(host=folder)
 
     def start(self, **settings):

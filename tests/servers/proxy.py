@@ -28,7 +28,7 @@ class Proxy:
         self._deaf = True
 
     def hold(self):
-        """Nothing passes, and nobody is told."""
+        """Nothing passes, and neither end is told."""
         self._open.clear()
 
     def go_on(self):

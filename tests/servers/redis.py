@@ -41,7 +41,7 @@ class RedisServer:
         return f"redis+unix://{self.socket}" + (f"?{query}" if query else "")
 
     def url_through(self, folder):
-        """The URL of somebody who listens in this folder instead."""
+        """The URL of a proxy that listens in this folder instead."""
         return f"redis+unix://{folder / self.socket_name}"
 
     def client(self, **options):

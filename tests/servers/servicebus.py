@@ -131,7 +131,7 @@ class StandIn:
 
 
 class RealClock(SystemClock):
-    """Time that passes by itself.  A test that moves it further than anybody waits is not for a real namespace."""
+    """Time that passes by itself.  A test that moves it further than a test waits is not for a real namespace."""
 
     def advance(self, by):
         if not 0 <= by <= 5:
@@ -151,7 +151,7 @@ class RealNamespace:
         self.backend = connected(ServiceBusBackend.from_url(url))
 
     def empty(self):
-        """Remove every message that nobody has locked."""
+        """Remove every message that is not locked."""
         for queue in (*QUEUES, *STRANGE):
             channel = self.backend._channel(queue)
             while arrivals := channel.take(100):

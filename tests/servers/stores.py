@@ -1,7 +1,7 @@
 """Empty stores on a running server, as often as there are tests.
 
 What takes time in a test is not what it does: it is to make tables, to connect, and to let the server plan every statement
-anew for every connection.  So tables are emptied, and connections that nobody uses are kept for the next test, as the
+anew for every connection.  So tables are emptied, and connections that are not in use are kept for the next test, as the
 backend itself keeps them between two calls.
 """
 
@@ -12,7 +12,7 @@ import psycopg
 from onward.backends.postgres import PostgresBackend
 from tests.servers.connecting import connected
 
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "schedules", "waiters")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "waiters")
 _EMPTY = "; ".join(f"DELETE FROM onward_{table}" for table in TABLES)
 
 

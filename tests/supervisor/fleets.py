@@ -284,4 +284,4 @@ def seconds_of_work(pid):
 def command(pid):
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return "nobody"
+    return "no process"

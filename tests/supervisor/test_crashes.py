@@ -64,7 +64,7 @@ def test_a_process_that_dies_after_its_work_and_before_it_could_say_so_is_settle
 
 @pytest.mark.promise("F05")
 def test_the_culprit_is_discarded_with_the_cause_and_the_innocent_survive(open_shop, start):
-    shop = open_shop(dead_letter_queue="graveyard")
+    shop = open_shop(dead_letter_queue="letters")
     fleet = start(shop)
     names = ["one", "two", "three"]
     innocent = [shop.hold.enqueue(name) for name in names]
@@ -85,7 +85,7 @@ def test_the_culprit_is_discarded_with_the_cause_and_the_innocent_survive(open_s
     assert len({run["pid"] for run in shop.diary("dying")}) == 3
     assert fleet.log.count("died: killed by SIGKILL") == 1  # from then on it was alone
     assert shop.noted("discarded")["id"] == culprit.id
-    eventually(lambda: shop.jobs.counts("graveyard")[State.AVAILABLE] == 1)
+    eventually(lambda: shop.jobs.counts("letters")[State.AVAILABLE] == 1)
     assert fleet.stop() == 0
 
 
@@ -103,14 +103,14 @@ def test_the_record_says_how_the_process_ended(shop, start):
 @pytest.mark.promise("A21", "F05")
 def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_letter_queue(open_shop, start):
     """The supervisor decides that, and has no subscribers."""
-    shop = open_shop(dead_letter_queue="graveyard")
+    shop = open_shop(dead_letter_queue="letters")
     fleet = start(shop)
     dead = shop.die_once.enqueue()
     (record,) = shop.ended(dead)
 
     assert (record.state, record.crashes, record.reason) == (State.DISCARDED, 1, "crashed 1 time: killed by SIGKILL")
     assert shop.noted("discarded")["id"] == dead.id
-    (letter,) = eventually(lambda: shop.jobs.list(queue="graveyard"))
+    (letter,) = eventually(lambda: shop.jobs.list(queue="letters"))
     assert (letter.job, letter.payload["id"]) == ("dead_letter", dead.id)
     assert fleet.stop() == 0
     assert len(shop.diary("discarded")) == 1
@@ -168,4 +168,20 @@ def test_a_process_that_sends_a_malformed_message_is_killed_and_the_others_work_
     assert (babbler.state, babbler.crashes) == (State.COMPLETED, 1)
     assert babbler.errors[0].message.startswith("it sent a malformed message")
     assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 0)
+    assert fleet.stop() == 0
+
+
+@pytest.mark.redis_too
+@pytest.mark.promise("S62")
+def test_steps_that_were_noted_are_not_called_again_when_their_process_is_killed(open_shop, start):
+    shop = open_shop(lease_for=600)
+    if not shop.jobs.backend.capabilities.notes:
+        pytest.skip("this store does not declare: notes")
+    fleet = start(shop, "--concurrency", 2)
+    handle = shop.step_and_hold.enqueue()
+    os.kill(shop.noted("holding", delivery=1)["pid"], signal.SIGKILL)
+    (record,) = shop.ended(handle)
+
+    assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, [2])
+    assert [line["number"] for line in shop.diary("stepped")] == [1, 2, 3]
     assert fleet.stop() == 0

@@ -95,7 +95,7 @@ def test_who_retires_is_replaced_at_once_and_lives_on(fleet_of):
 
 
 @pytest.mark.promise("F93")
-def test_what_is_done_stays_done_when_its_process_retires(fleet_of):
+def test_a_fleet_that_is_done_stays_done_when_processes_retire(fleet_of):
     fleet = fleet_of(2)
     first, second = fleet.start_due()
     fleet.end()
@@ -184,3 +184,14 @@ def test_the_kernel_is_asked_how_many_it_killed(tmp_path, texts, kills):
             file.write_text(text)
 
     assert oom_kills(files) == kills
+
+
+def test_one_process_of_a_fleet_books_schedules_and_so_does_the_one_that_replaces_it(fleet_of):
+    fleet = fleet_of(3, max_jobs=7)
+    first, *others = fleet.start_due()
+    collect(fleet, first, polite=True)
+    (again,) = fleet.start_due()
+
+    assert [slot.options.ticks for slot in fleet._slots] == [True, False, False]
+    assert fleet._slots[0].process is again
+    assert len(others) == 2

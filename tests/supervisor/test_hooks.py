@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("isolation of processes")
-
 HOOK = """
 @jobs.around
 def around(ctx):

@@ -25,7 +25,7 @@ def test_a_key_that_is_added_or_revoked_reaches_a_worker_that_runs(open_shop, st
 
     assert keys("rotate", "--id", "k2") == 0
     with Onward(shop.store.url(), signing_keys=KeyRing(KeyRing.read(path).promoting().keys)) as ahead:
-        (added,) = shop.ended(ahead.enqueue("plain", {"n": 2}))  # signed before anybody could look
+        (added,) = shop.ended(ahead.enqueue("plain", {"n": 2}))  # signed before a worker could look
 
     assert keys("rotate", "--promote") == 0
     assert keys("revoke", "k1") == 0

@@ -69,7 +69,7 @@ class TestQuota:
         quota_of(recycle_after=10, until_empty=True).found_nothing()
         assert reached == [("nothing is left to do", True)]
 
-    def test_every_counter_is_told_what_ran(self, quota_of):
+    def test_the_counter_is_told_what_ran(self, quota_of):
         counted = []
         quota = quota_of(10)
         quota.count = counted.append

@@ -33,7 +33,7 @@ def test_what_has_begun_is_seen_until_it_is_answered_for(board, reader):
     board.begin(("c", 2), pid=99)
 
     assert reader.begun() == [BegunRun("a", 1, 12.5, 0), BegunRun("b", 7, NEVER, 0), BegunRun("c", 2, NEVER, 99)]
-    board.end([("b", 7), ("c", 2), ("nobody", 1)])
+    board.end([("b", 7), ("c", 2), ("unknown", 1)])
     assert reader.begun() == [BegunRun("a", 1, 12.5, 0)]
 
 
@@ -48,7 +48,7 @@ def test_every_token_that_a_store_can_hold_is_written_as_it_is(board, reader, to
 def test_what_has_returned_is_not_late(board, reader):
     board.begin(("a", 1), 12.5)
     board.left(("a", 1))
-    board.left(("nobody", 1))
+    board.left(("unknown", 1))
 
     assert reader.begun() == [BegunRun("a", 1, NEVER, 0)]
 

@@ -65,7 +65,7 @@ def test_signals_at_any_moment_leave_no_orphan_and_run_nothing_twice(shop, start
         fleets = [start(shop, "--processes", 1, "--concurrency", 4, ready=False) for _ in range(3)]
         for fleet in fleets:
             let_pass(dice.uniform(0.05, 0.4))
-            # While Python starts it may swallow a SIGINT; the others end it, before it has started anybody.
+            # While Python starts it may swallow a SIGINT; the others end it, before it has started a process.
             heard = (
                 [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
                 if "ready" in fleet.log

@@ -176,7 +176,7 @@ def test_a_store_that_cannot_be_opened_for_want_of_a_file_is_tried_again(backend
 
 @pytest.mark.promise("A16")
 def test_an_unforeseen_error_is_not_survived_in_silence(backend, keep, told, weather):
-    weather.error = ZeroDivisionError("nobody foresaw this")
+    weather.error = ZeroDivisionError("unforeseen")
     keep("living")
     eventually(lambda: told["died"])
 

@@ -263,7 +263,7 @@ class TestAwaited:
 
     @pytest.mark.parametrize("step", ["begin", "commit"])
     def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
-        """What was committed is completed, and what was begun is rolled back, though nobody waits for it any more."""
+        """What was committed is completed, and what was begun is rolled back, though no thread waits for it any more."""
         reached, go_on = threading.Event(), threading.Event()
         begin = jobs.backend.begin
 
@@ -310,7 +310,7 @@ class TestAwaited:
         assert database.effects() == (["x"] if happened else [])
         assert [error.kind for error in handle.record().errors] == ["asyncio.exceptions.CancelledError"]
         del jobs.backend.begin
-        jobs.enqueue("note")  # nobody has kept the lock
+        jobs.enqueue("note")  # the lock was not kept
 
     def test_waiting_for_own_transaction_raises_at_once(self, sqlite_database, told):
         with Onward(sqlite_database.url) as jobs:

@@ -324,7 +324,7 @@ class TestPostgres:
             Onward(postgres_database.url) as jobs,
             psycopg.connect(postgres_database.url, options="-c search_path=pg_catalog") as connection,
             jobs.transaction(connection) as tx,
-            pytest.raises(TransactionError, match="does not find the tables"),
+            pytest.raises(TransactionError, match="has no tables of the jobs"),
         ):
             tx.enqueue("note")
 

@@ -246,7 +246,7 @@ class TestAttaching:
 
         error = handle.record().errors[0]
         assert (error.kind, database.effects(), other.exists()) == ("onward.errors.TransactionError", [], False)
-        assert "no part of this job's commit" in error.message
+        assert "not part of this job's commit" in error.message
 
 
 class TestManyAtOnce:
@@ -320,7 +320,7 @@ class TestManyAtOnce:
 
 @pytest.mark.parametrize("step", ["begin", "settle", "commit"])
 def test_an_interruption_waits_until_it_is_known_what_became_of_it(jobs, database, step):
-    """At its time-out a handler is interrupted wherever it is: also just after the commit, before anybody was told of it."""
+    """At its time-out a handler is interrupted wherever it is: also just after the commit, before its end was told."""
     begin = jobs.backend.begin
 
     def interrupted_after(act):
@@ -355,4 +355,4 @@ def test_an_interruption_waits_until_it_is_known_what_became_of_it(jobs, databas
     assert record.state is (State.COMPLETED if happened else State.DISCARDED)
     assert database.effects() == (["paid"] if happened else [])
     assert jobs.metrics.count("jobs_succeeded") == happened
-    jobs.enqueue("note")  # nobody has kept a lock
+    jobs.enqueue("note")  # no lock was kept

@@ -162,7 +162,7 @@ def test_a_work_is_found_wherever_it_is(inflight):
 
     assert inflight.find(running.key) is running
     assert inflight.find(waiting.key) is waiting
-    assert inflight.find(("nobody", 1)) is None
+    assert inflight.find(("unknown", 1)) is None
 
 
 def test_a_crowd_begins_everything_once_and_never_too_much_at_once():

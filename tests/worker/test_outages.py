@@ -281,7 +281,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_is_over(open_app_on, work_
         eventually(lambda: not worker._pump.recovery.outage.lasts)
 
     first, last = [record.getMessage() for record in caplog.records if record.name == "onward.worker"]
-    assert first == "the store did not answer (BackendUnavailable: away); it is asked again until it does"
+    assert first == "the store did not answer (BackendUnavailable: away); trying again until it does"
     assert last.startswith("the store is back after ")
 
 

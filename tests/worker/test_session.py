@@ -116,7 +116,7 @@ class TestFreshness:
         assert session.fresh()
         assert events == ["fresh", ("me", True)]
 
-    def test_a_renewal_of_a_fresh_one_calls_no_listener(self, session, clock, events):
+    def test_a_renewal_of_a_fresh_one_reports_only_that_it_lives(self, session, clock, events):
         session.open("me")
         events.clear()
 

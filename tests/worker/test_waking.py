@@ -246,7 +246,7 @@ def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
 
     delays.sort()
     report(f"from enqueue to settled, one job at a time ({store}): median {delays[25] * 1000:.1f} ms")
-    assert delays[25] < 0.04  # by the bell, not by the look of every 50 ms
+    assert delays[25] < 0.04  # by the wake pipe, not by the look of every 50 ms
 
 
 def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, report):

@@ -1,8 +1,8 @@
 """Rows that no worker wrote: how a store recognises them, and what becomes of them.
 
-Stores can be written by others than Onward: by hand, by a restored backup, by an attacker.  So a verb that the store
-refuses, or whose answer cannot be read, looks for what is damaged, sets it aside and is called once more.  Where nothing
-fails, nothing is looked for.  A job that is set aside becomes a dead letter, with its bytes.
+A person, a restored backup or an attacker may have written a row.  So when the store refuses a verb, or its answer cannot be
+read, the backend looks for damaged rows, sets them aside and calls the verb once more.  Where nothing fails, nothing is
+searched.  A job that is set aside becomes a dead letter, with its bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ new_id = IdMaker(SystemClock())
 
 
 class SetsAside:
-    """A backend that can find and set aside what is damaged."""
+    """A backend that can find and set aside damaged rows."""
 
     _not_damage: tuple[type[BackendError], ...] = ()  # errors of the caller's values, not of stored ones
 
@@ -55,10 +55,10 @@ class SetsAside:
 
     @abstractmethod
     def _look_for_damage(self) -> int:
-        """Set aside all that is damaged; returns how much that was."""
+        """Set aside all damaged rows.  Returns how many there were."""
 
     def set_aside(self) -> int:
-        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; returns how many there were."""
+        """Make dead letters of damaged live jobs, and drop damaged sessions.  Returns how many there were."""
         with self._looking:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
@@ -68,20 +68,20 @@ class SetsAside:
             return found
 
     def set_aside_if_it_can(self) -> int:
-        """Set aside what can be, and return how much; 0 where looking fails too: the error before it tells more."""
+        """Set aside what can be.  Returns how many rows; 0 where the search fails too: the first error says more."""
         try:
             return self.set_aside()
         except BackendError:
             return 0
         except Exception as error:  # noqa: BLE001  whatever a store holds, callers know what to do about a `BackendError`
-            logger.critical("what is damaged could not be looked for: %s: %s", type(error).__name__, error)
+            logger.critical("the search for damaged rows failed: %s: %s", type(error).__name__, error)
             return 0
 
 
 def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Call a verb of a backend; if it fails for what a row holds, once more without that row.
+    """Call a verb of a backend; if a damaged row makes it fail, set that row aside and call it once more.
 
-    Whatever else goes wrong while an answer is read leaves as a `BackendError`: callers know what to do about those.
+    Any other error while an answer is read is raised as a `BackendError`, which callers handle.
     """
 
     @functools.wraps(verb)
@@ -108,7 +108,7 @@ def _as_backend_error(error: Exception) -> BackendError:
 
 
 def problems(row: Mapping[str, Any]) -> Iterator[str]:
-    """Name what a live job's row holds that no worker writes."""
+    """Yield the values of a live job's row that no worker writes, in words."""
     if row["state"] not in LIVE:
         yield f"state is {row['state']!r:.60}"
     if row["state"] == State.EXECUTING and row["owner"] is None:
@@ -128,7 +128,7 @@ def problems(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
-    """Return the dead letter for a row."""
+    """Return the dead letter that a row becomes."""
     now = row["now"]
     counts: dict[str, Any] = {column: min(max(row[column], 0), _HIGHEST_CLAMPED) for column in _COUNTS}
     instants: dict[str, Any] = {column: _instant(row[column]) for column in _INSTANTS}

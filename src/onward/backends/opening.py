@@ -26,7 +26,7 @@ __all__ = ["BROKERS", "located", "open_store", "scheme_of", "tables_of"]
 
 Choice = TypeVar("Choice")
 
-BROKERS = ("beanstalk", "servicebus")  # which take a store beside them
+BROKERS = ("beanstalk", "servicebus")  # backends that take a store beside them
 _DATABASES = ("sqlite", "postgresql", "postgres", "mysql", "mariadb")
 _REDIS = (
     *("redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
@@ -55,7 +55,7 @@ def _open_both(settings: Settings, clock: Clock | None) -> Backend:
 
 
 def located(settings: Settings, backend: Backend) -> Settings:
-    """Return the settings with absolute paths: the process may have left the folder in which the store was named."""
+    """Return the settings with absolute paths: a relative one means nothing after the process has changed its folder."""
     beside = getattr(backend, "store", None)
     return replace(
         settings,
@@ -118,7 +118,7 @@ def _refuse_unquoted(url: str) -> None:
     scheme = scheme_of(url)
     found = unquoted(url)
     if found is None and scheme in ("postgresql", "postgres") and re.match("[^/?#]*@[^/?#]*@", url.partition("://")[2]):
-        found = "@"  # others end a password at the last one, libpq at the first
+        found = "@"  # libpq ends a password at the first, other drivers at the last
     if found is not None and scheme != "sqlite":
         raise BackendMisconfigured(
             f"{scheme}://: there is a {found!r} in the password of this URL: write %{ord(found):02X} for it"
@@ -148,7 +148,7 @@ def _tables_of(settings: Settings) -> Tables:
 
 
 def scheme_of(url: str) -> str:
-    """Return what a URL begins with, whatever else is wrong with it.
+    """Return the scheme of a URL, whatever else is wrong with it.
 
     >>> scheme_of("redis://[::1/0"), scheme_of("jobs.db")
     ('redis', '')
@@ -160,7 +160,7 @@ def scheme_of(url: str) -> str:
 def _chosen(schemes: Mapping[str, Choice], url: str) -> Choice:
     scheme = scheme_of(url)
     if scheme not in schemes:
-        # Not the rest of it: a URL may carry a password.
+        # Without the rest of the URL: it may have a password.
         meant = _meant(url)
         if meant is not None:
             raise BackendMisconfigured(f"a store is named by a URL: write {meant}")
@@ -197,7 +197,7 @@ def _meant(url: str) -> str | None:
 
 
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
-    # Imported where it is used: its driver is an extra, and takes longer to load than all of Onward.
+    # Imported here: the driver is an extra, and takes longer to load than all of Onward.
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

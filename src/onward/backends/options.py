@@ -1,4 +1,4 @@
-"""What may follow the question mark of a URL, read in the same way for every backend."""
+"""Reading the options after the question mark of a URL, in the same way for every backend."""
 
 from __future__ import annotations
 

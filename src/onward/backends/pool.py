@@ -1,11 +1,11 @@
-"""A few connections that the threads of a process share, each used by one at a time; and what a fork leaves of them.
+"""A few connections that the threads of a process share, each used by one at a time; and how a fork treats them.
 
-One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by another thread.
-How a connection is opened, closed and looked at is its driver's to say.
+The pool closes a connection that was broken, or left in the middle of an exchange, so that no thread ever reads another's
+answer.  A subclass for each driver opens, closes and checks connections.
 
 A fork copies the sockets.  Two processes that send over one would mix their statements, and a child that merely keeps it
-open would let the server wait for its dead parent.  So the child puts /dev/null in the place of every inherited socket:
-whatever is left of these connections then sends nothing.
+open would keep it open for the server after its parent has died.  So the child puts /dev/null in the place of every
+inherited socket: its copies of these connections then send nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Pool"]
 
 Connection = TypeVar("Connection")
 
-# What another thread was using at a fork: its state is unknown, so nothing of it is touched, not even at its end.
+# The connections that another thread was using at a fork: their state is unknown, so they are kept and never touched.
 _left_to_parent: list[object] = []
 
 
@@ -37,15 +37,15 @@ class Pool(Generic[Connection]):
     """The connections of one process to one database."""
 
     place: str  # where it is, without its password
-    _slow = "a statement that waits for a lock"  # what keeps connections
+    _slow = "a statement that waits for a lock"  # the usual reason why connections stay in use
 
     def __init__(self, size: int, *, borrow_timeout: float = 30.0) -> None:
-        """``borrow_timeout``: how many seconds a thread waits for a connection that another one uses."""
+        """Make an empty pool.  ``borrow_timeout``: how many seconds a thread waits for a connection that another uses."""
         self._size = size
         self.borrow_timeout = borrow_timeout
         self._pid = os.getpid()
         self._closed = False
-        # Reentrant, because a signal handler may come in here while its own thread is in here.
+        # Reentrant, because a signal handler may call this while its own thread is in here.
         self._changed = threading.Condition()
         self._idle: list[Connection] = []
         self._open: dict[int, Connection] = {}  # the idle ones, the borrowed ones and those beside them
@@ -54,30 +54,30 @@ class Pool(Generic[Connection]):
 
     @abstractmethod
     def _opened(self) -> Connection:
-        """A new one, fit for use."""
+        """Open a new connection, ready for use."""
 
     @abstractmethod
     def _close_connection(self, connection: Connection) -> None:
-        """Close it; errors are ignored."""
+        """Close a connection, and ignore errors."""
 
     @abstractmethod
     def _socket(self, connection: Connection) -> int | None:
-        """The number of its socket; None if it is closed."""
+        """Return the number of a connection's socket; None if it is closed."""
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
-        """Return whether an idle one is still open: a server that sends something unasked is about to close it."""
+        """Return whether an idle connection is still open: a server that sends without a question is about to close it."""
 
     @abstractmethod
     def _is_reusable(self, connection: Connection) -> bool:
-        """Return whether nothing is left in it: no transaction, no unread answer."""
+        """Return whether a connection is clean: no transaction, no unread answer."""
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def borrowed(self) -> Borrowing[Connection]:
-        """``with pool.borrowed() as connection:`` one that no other thread uses meanwhile."""
+        """Borrow a connection: ``with pool.borrowed() as connection:`` no other thread uses it meanwhile."""
         return Borrowing(self._take, self._give_back)
 
     def connect(self) -> Connection:
@@ -88,7 +88,7 @@ class Pool(Generic[Connection]):
         return connection
 
     def _beside(self, connection: Connection) -> None:
-        """Know of it, so that a fork lets go of it."""
+        """Register a connection beside the shared ones, so that a fork drops it."""
         with self._changed:
             self._open[id(connection)] = connection
 
@@ -102,7 +102,7 @@ class Pool(Generic[Connection]):
         self._close_connection(connection)
 
     def discard_idle(self) -> None:
-        """Those that are in use are looked at when they are given back."""
+        """Close the idle connections.  Those in use are checked when they are given back."""
         with self._changed:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -127,7 +127,7 @@ class Pool(Generic[Connection]):
         changed.release()
 
     def _drop_inherited(self) -> None:
-        """Forget what belongs to the parent, and send nothing over its sockets."""
+        """Forget the parent's connections, and send nothing over their sockets."""
         idle = {id(connection) for connection in self._idle}
         for key, connection in self._open.items():
             if (number := self._socket(connection)) is not None:
@@ -174,7 +174,7 @@ class Pool(Generic[Connection]):
     def _give_back(self, connection: Connection) -> None:
         with self._changed:
             if self._open.get(id(connection)) is not connection:
-                return  # a fork in the middle: it is our parent's
+                return  # this process was forked meanwhile: the connection is its parent's
             self._borrowed -= 1
             reusable = not self._closed and self._is_reusable(connection)
             if reusable:
@@ -185,7 +185,7 @@ class Pool(Generic[Connection]):
 
 
 class Borrowing(Generic[Connection]):
-    """A connection for one block, which is not torn apart.  Written out: every call of every verb goes through it."""
+    """A connection for one block, which no interruption leaves half used.  A class, for speed: every verb uses it."""
 
     __slots__ = ("_connection", "_give_back", "_take", "_uninterrupted")
 

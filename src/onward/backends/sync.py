@@ -1,6 +1,6 @@
-"""Jobs run in the thread that enqueues them: the memory backend on a clock that jumps to the next due time.
+"""Jobs that run in the thread that enqueues them: the memory backend on a clock that jumps to the next due time.
 
-For scripts and tests.  Retries are real, delays are not waited for.
+For scripts and tests.  Retries are real; the clock jumps over delays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What knows nothing of jobs.  Every room may call it; it imports only `onward.errors`.
+"""Modules that know nothing of jobs.  Every room may call them; they import only `onward.errors`.
 
 Here: time (`clock`, `durations`, `backoff`), text (`names`, `ids`, `wording`, `failure`, `credentials`, `logs`, `outage`),
 processes (`ipc`, `process_end`, `forks`, `ownership`) and `interruption`, which raises an exception in a handler's thread
-and keeps our own code safe from it.
+and never in Onward's own code.
 No order: open a module when another one calls it; `interruption` and `forks` are worth reading first.
 """

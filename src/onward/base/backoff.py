@@ -1,4 +1,4 @@
-"""The one back-off: each failure in a row doubles the pause, up to a limit, and jitter spreads processes that wait."""
+"""The one back-off: each failure in a row doubles the pause, up to a limit; jitter makes the pauses of processes differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["doubling", "jittered"]
 
 
 def doubling(first: float, failures: int, longest: float) -> float:
-    """Return the pause after so many failures in a row, of which the first costs ``first``.
+    """Return the pause after ``failures`` in a row; after the first it is ``first``.
 
     >>> [doubling(0.25, failures, 30.0) for failures in (1, 2, 3, 9, 10_000)]
     [0.25, 0.5, 1.0, 30.0, 30.0]
@@ -18,5 +18,5 @@ def doubling(first: float, failures: int, longest: float) -> float:
 
 
 def jittered(longest: float) -> float:
-    """Return between half of a pause and all of it: processes that fail together must not come back in step."""
+    """Return a random pause between half and all of ``longest``: processes that fail together must not retry together."""
     return uniform(longest / 2, longest)

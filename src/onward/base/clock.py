@@ -34,7 +34,7 @@ _deadline: ContextVar[float | None] = ContextVar("onward.base.clock", default=No
 
 @runtime_checkable
 class Clock(Protocol):
-    """Tells the time in two forms: for people and for the store."""
+    """Has the time in two forms: for people and for the store."""
 
     def now(self) -> datetime: ...
 

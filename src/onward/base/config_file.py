@@ -1,4 +1,4 @@
-"""A configuration file: in which folders to look for it, whether to trust it, and what it says."""
+"""A configuration file: in which folders to look for it, whether to trust it, and its contents."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["folders_from", "is_trusted", "parse"]
 
 logger = get_logger("onward")
 
-_passed_over: set[str] = set()  # a program may open many applications, and is told once
+_ignored: set[str] = set()  # a program may open many applications; each file is logged once
 
 
 def folders_from(start: Path) -> Iterator[Path]:
-    """Yield the folder and those above it: not beyond the home folder, nor beyond the file system that it lies on."""
+    """Yield the folder and those above it: not beyond the home folder, nor beyond the file system that it is on."""
     homes = _homes()
     with suppress(OSError):  # a folder that cannot be looked at ends the way up
         device = start.stat().st_dev
@@ -36,16 +36,16 @@ def is_trusted(path: Path) -> bool:
     """Return whether only the user and root can write the file: else another user could choose the store and the keys."""
     try:
         problem = intruder(path) if path.is_file() else None
-    except OSError:  # it has just gone, or this user may not read it
+    except OSError:  # the file was just removed, or this user may not read it
         return False
-    if problem is not None and str(path) not in _passed_over:
-        _passed_over.add(str(path))
-        logger.warning("%s is passed over as a configuration file: %s", path, problem)
+    if problem is not None and str(path) not in _ignored:
+        _ignored.add(str(path))
+        logger.warning("%s is ignored as a configuration file: %s", path, problem)
     return problem is None and path.is_file()
 
 
 def parse(path: Path) -> dict[str, Any]:
-    """Read a TOML file; raise what is wrong with it, with its path."""
+    """Read a TOML file; raise an error that names it if it cannot be read."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

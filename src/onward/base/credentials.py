@@ -1,7 +1,7 @@
-"""What looks like a credential in a text: the password of a URL, a token, a private key.
+"""Masking what looks like a credential in a text: the password of a URL, a token, a private key.
 
 Every text that is logged, kept or shown goes through `without_credentials`, whatever it is about: drivers, libraries and
-handlers quote URLs.  What one job's arguments keep secret is known exactly, and taken out by `onward.job.scrubbing`.
+handlers quote URLs.  The secrets of one job's arguments are known exactly: `onward.job.scrubbing` masks them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["LONGEST", "MASK", "SHORTEST", "looked_at", "secrets_of_url", "shown_
 MASK = "***"
 SHORTEST = 4  # characters: a shorter secret would mask half of a text and protect nothing
 LONGEST = 512  # characters of a credential that is found by its shape, so that no text takes long
-_LOOKED_AT = 32_768  # characters of a text: what is kept of any is shorter
+_LOOKED_AT = 32_768  # characters of a text: Onward keeps less of any
 
-# What a text must have in it before it is worth a search, which costs fifty times as much.
+# A text without any of these needs no search, which costs fifty times as much.
 _SIGNS = (
     *("://", "assword=", "ASSWORD=", "asswd=", "pwd=", "AccessKey=", "accesskey=", "AccessSignature=", "AccountKey="),
     *("oken=", "pi_key=", "pikey=", "ecret=", "hrase=", "sig=", "ature="),
     *("eyJ", "earer ", "asic ", "AKIA", "ASIA", "_live_", "_test_", "ghp_", "gho_", "ghs_", "PRIVATE KEY"),
 )
 _SHAPES = re.compile(
-    # A password may hold anything but white space; what is only a port is none.
+    # A password may hold anything but white space; a port alone is none.
     r"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/:@]{0,255}:)(?!\d{1,5}(?:[/?#,\s]|\Z))\S{1,512}(?=@)"
     r"|(?P<named>(?i:password|passwd|\bpwd|sharedaccesskey|sharedaccesssignature|accountkey|access_token|api_?key)="
     r"|[?&;][\w-]{0,40}(?i:token|secret|passphrase|sig|signature)=)(?:'[^']{0,512}'|\"[^\"]{0,512}\"|[^\s;&'\"]+)"
@@ -54,7 +54,7 @@ def without_credentials(text: str) -> str:
 
 
 def looked_at(text: str, clean: Callable[[str], str], longest: int) -> str:
-    """Return the beginning of a long text, cleaned.  At its end half of a secret may stand, which no pattern finds."""
+    """Return the beginning of a long text, cleaned; without its end, where half a secret may be that no pattern finds."""
     if len(text) <= _LOOKED_AT:
         return clean(text)
     return clean(text[: _LOOKED_AT + longest])[:-longest] + "…"

@@ -14,7 +14,7 @@ Duration = float | timedelta | str
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
-LONGEST = 100 * 366 * 86_400.0  # a century: more is a slip of units, and would overflow a store's integer
+LONGEST = 100 * 366 * 86_400.0  # a century: more is a mistake in the unit, and would overflow a store's integer
 
 
 def seconds(value: Duration, what: str = "duration") -> float:

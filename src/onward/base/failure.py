@@ -1,7 +1,7 @@
-"""What is kept of an exception: a kind, a message and a bounded traceback, all of it storable text.
+"""The record of an exception: a kind, a message and a bounded traceback, all of it text that every store accepts.
 
-Nothing here can fail: an exception whose ``__str__``, class or attributes raise, a NUL or a lone surrogate in its
-message, a traceback a million frames deep all become text that every store accepts.  Locals never appear.
+No function here raises: an exception whose ``__str__``, class or attributes raise, a NUL or a lone surrogate in its message,
+a traceback a million frames deep all become storable text.  Local variables never appear in it.
 (`traceback.format_exception` costs 46 µs a failure and has no bound; this costs a fraction.)
 """
 
@@ -49,7 +49,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
-    """Make the record of an exception.  ``scrub`` removes what must not be kept from its texts, before they are cut."""
+    """Make the record of an exception.  ``scrub`` masks secrets in its texts, before they are cut."""
     said = _said(error, scrub)
     return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
 
@@ -80,7 +80,7 @@ def _kind(kind: type, scrub: Scrub) -> str:
         if module != "builtins":
             name = f"{module}.{name}"
         return storable(name if scrub is without_credentials else scrub(name), 200)
-    except BaseException:  # noqa: BLE001  a metaclass may answer with anything
+    except BaseException:  # noqa: BLE001  a metaclass may raise anything
         return "?"
 
 
@@ -123,19 +123,19 @@ def _said(error: BaseException, scrub: Scrub) -> str:
     try:
         return scrub(_plain(str(error)))
     except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
-        return f"<{kind_of(error, scrub)} whose text cannot be had>"
+        return f"<{kind_of(error, scrub)} whose text cannot be read>"
 
 
 def _plain(text: str) -> str:
-    """Turn a subclass of `str`, which may have methods of its own, into a plain one."""
+    """Turn a subclass of `str`, which may override methods, into a plain one."""
     return text if type(text) is str else str.__str__(text)
 
 
 def _traceback(error: BaseException, said: str, scrub: Scrub) -> str:
     try:
         return storable(_told_whole(error, said, scrub), TRACEBACK_LIMIT)
-    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's own
-        return f"<{kind_of(error, scrub)} whose traceback cannot be had>"
+    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's
+        return f"<{kind_of(error, scrub)} whose traceback cannot be read>"
 
 
 def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
@@ -166,7 +166,7 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
     if error.__cause__ is not None:
         yield error.__cause__, "\nwhich directly caused:\n\n"
     elif error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__, "\nwhile it was handled, there came:\n\n"
+        yield error.__context__, "\nduring its handling this was raised:\n\n"
 
 
 def user_part(traceback: TracebackType | None) -> TracebackType | None:
@@ -182,7 +182,7 @@ def _is_engine(file: str) -> bool:
 
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-# Handlers that come with the package, which a user runs like his own.
+# Handlers that come with the package: their frames are shown, as those of the user's own handlers.
 _HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers",), ("cli", "demo"), ("testing",)))
 
 
@@ -203,8 +203,8 @@ def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
 
 
 def _told(entry: TracebackType, scrub: Scrub) -> str:
-    """Format one frame.  Remembered: the same places fail again and again, and reading the source takes longest."""
-    if scrub is not without_credentials:  # its secrets belong to one job, so the line is not remembered
+    """Format one frame.  Cached: the same places fail again and again, and reading the source takes longest."""
+    if scrub is not without_credentials:  # its secrets belong to one job, so the line is not cached
         return _place(entry, scrub)
     code = entry.tb_frame.f_code
     place = (code.co_filename, entry.tb_lineno, code.co_name)

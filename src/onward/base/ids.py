@@ -25,7 +25,7 @@ _NAMESPACE = uuid.UUID("5f0c9f5e-6a36-5d0c-9f8e-0d8f7e1b2a4c")
 
 
 class IdMaker:
-    """Makes ids that rise strictly, even if the clock stands still or goes back."""
+    """Makes ids that rise strictly, even if the clock stops or goes back."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,8 +42,8 @@ class IdMaker:
 
     def __call__(self) -> str:
         with self._lock:
-            # Randomness is fetched for many ids at a time: the system call releases the interpreter's lock, and a
-            # thread among many waits long for it.  A fork that Python does not know of must not use its parent's numbers.
+            # Random bytes for many ids at a time: the system call releases the interpreter's lock, and a thread among many
+            # waits long to get it back.  A fork that Python does not know of must not use its parent's numbers.
             if not self._pool or self._pid != os.getpid():
                 self._pool, self._pid = _random_numbers(_AT_A_TIME), os.getpid()
             return self._next(self._clock.micros() // 1000, self._pool.pop())
@@ -95,5 +95,5 @@ def occurrence_id(namespace: str, schedule: str, tick: int) -> str:
 
 
 def random_owner() -> str:
-    """Make a session's name.  Random: host names and pids come back after a restart and would revive dead leases."""
+    """Make a session's name.  Random: host names and pids are the same after a restart, and would match dead leases."""
     return os.urandom(16).hex()

@@ -1,15 +1,15 @@
-"""Raising an exception in a handler's thread from outside, and never in our own code.
+"""Raising an exception in a handler's thread from outside, and never in Onward's own code.
 
 A handler that runs past its time-out gets an exception at its next byte-code.  That may be anywhere: after the handler has
 returned, or in the middle of an enqueue that it calls, where a lock or a store would be left half changed.  So there are
 two rules.
 
-A `Guard` is entered when its thread calls a handler, and left with it.  Sending and leaving take the same lock: after
-leaving, nothing can be sent.  A thread that gets the exception while it leaves must leave again; seconds pass before the
-next one is sent.  A guard remembers what it has sent: a handler that returns all the same has swallowed it.
+A thread enters its `Guard` when it calls a handler, and leaves it when the handler returns.  Sending and leaving take the
+same lock: after leaving, nothing can be sent.  A thread that gets the exception while it leaves must leave again; seconds
+pass before the next one is sent.  A guard remembers what it has sent: a handler that returns all the same has ignored it.
 
-Code that must not be interrupted runs under ``with uninterrupted():``.  What is sent meanwhile is kept, and raised when the
-block ends.  Where no handler runs, that costs reading one thread-local variable.
+Code that must not be interrupted runs under ``with uninterrupted():``.  The guard keeps an exception that is sent meanwhile,
+and raises it when the block ends.  Where no handler runs, that costs reading one thread-local variable.
 
 A handler may run another job in its own thread (``jobs.drain()``).  That run has a guard of its own, which replaces
 the handler's until it is removed, and all of it is an uninterrupted block of the handler's.
@@ -32,7 +32,7 @@ class Guard:
     __slots__ = ("_depth", "_kept", "_lock", "_outer", "_run", "_sent", "_thread")
 
     def __init__(self) -> None:
-        # Reentrant: in the main thread a signal's handler may run in between, and enqueue.
+        # Reentrant: in the main thread a signal handler may run in between, and enqueue.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
         self._run: object = None
@@ -47,9 +47,9 @@ class Guard:
         self._run = run
 
     def leave(self) -> type[BaseException] | None:
-        """Allow no more interruptions.  One that was sent before is raised in here: then, and only then, call this again.
+        """Allow no more interruptions.  Returns what was sent to the handler.
 
-        Returns what was sent to the handler.
+        One that was sent before is raised in here: then, and only then, call this again.
         """
         with self._lock:
             self._run = self._kept = None

@@ -1,4 +1,4 @@
-"""Framed messages between our own processes, over a socket."""
+"""Framed messages between processes of Onward, over a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 __all__ = ["IpcChannel", "IpcMessage", "MalformedMessage"]
 
 _LENGTH = struct.Struct("<I")
-_LONGEST = 1 << 28  # bytes of a message: ours are far shorter
+_LONGEST = 1 << 28  # bytes of a message: those of Onward are far shorter
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -22,7 +22,7 @@ class IpcMessage(msgspec.Struct, frozen=True, tag=True):
 
 
 class MalformedMessage(Exception):
-    """The other end cannot have sent this: a handler wrote to a file that it did not open."""
+    """Bytes that Onward does not send: a handler wrote to a file that it did not open."""
 
 
 class IpcChannel:
@@ -45,7 +45,7 @@ class IpcChannel:
             self._end.sendall(_framed(message))
 
     def post(self, message: IpcMessage) -> None:
-        """Send without waiting.  A process that hangs does not read: what finds no room waits for the next `flush`."""
+        """Send without waiting.  A process that hangs does not read: bytes that do not fit wait for the next `flush`."""
         self._waiting += _framed(message)
         self.flush()
 
@@ -56,7 +56,7 @@ class IpcChannel:
                 del self._waiting[:sent]
 
     def messages(self) -> Iterator[IpcMessage]:
-        """Yield messages until the other end is gone, or sends what is no message."""
+        """Yield messages until the other end is gone, or sends a malformed one."""
         with contextlib.suppress(MalformedMessage):
             while chunk := self._read():
                 self._received += chunk

@@ -1,7 +1,7 @@
-"""The one way into the log: logging never raises.
+"""The loggers of Onward: logging never raises.
 
-A log handler or filter that raises costs its line, never a worker.  What a line quotes stays one line and does nothing to a
-terminal, whatever formats it; and it has no password of a URL in it.
+A log handler or filter that raises loses its line, and ends no worker.  `QuietLogger` escapes control characters and line
+ends in quoted text, whatever formats the line, and masks the passwords of URLs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Once", "QuietLogger", "get_logger"]
 
 
 class QuietLogger(logging.LoggerAdapter[logging.Logger]):
-    """Logs as its logger does, and swallows what that raises; the first time it prints the traceback to stderr."""
+    """Logs as its logger does, and catches what that raises; the first time it prints the traceback to stderr."""
 
     complained = False
 
@@ -33,7 +33,7 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
         def log() -> None:
             if extra := kwargs.get("extra"):
                 kwargs["extra"] = _clean(extra)
-            if error:  # its text has to be clean as well, and a formatter would take it from the error
+            if error:  # a formatter would take its text from the error itself, and that is not escaped
                 text = _traceback_of(error)
                 self._handle(level, msg, args, extra=kwargs.get("extra"), traceback=text, stacklevel=stacklevel + 1)
             else:
@@ -42,7 +42,7 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
         self._quietly(level, log)
 
     def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
-        """Log with a traceback that is text already, which every formatter shows as it shows that of an exception.
+        """Log with a traceback that is text already.  Every formatter shows it like that of an exception.
 
         Only the traceback has several lines, and none of them looks like the beginning of an entry.
         """
@@ -71,7 +71,7 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _traceback_of(error: object) -> str:
-    """The text of what `exc_info` names: an error, or that the one being handled is meant."""
+    """Return the traceback of what `exc_info` names: an error, or True for the one being handled."""
     if not isinstance(error, BaseException):
         error = sys.exc_info()[1]
     return without_credentials("".join(traceback.format_exception(error))) if error is not None else ""
@@ -87,7 +87,7 @@ def _clean(value: Any) -> Any:
 
 
 class Once:
-    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It keeps at most a thousand."""
+    """Remembers what was logged: ``if once("resize", "its result"): logger.warning(...)``.  Keeps at most a thousand."""
 
     _MOST = 1_000
 

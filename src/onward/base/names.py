@@ -1,4 +1,4 @@
-"""What people write and every backend can carry: names (in SQL values, Redis keys, tubes, file names), and whole numbers."""
+"""Checking what people write: names that every backend can carry (SQL values, Redis keys, tubes, files), whole numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_NUMBER = 18  # digits: Python refuses to read thousands of them
 
 
 def queue_name(name: str) -> str:
-    """Check a queue's name, or raise `InvalidName`: line protocols must never see a control character."""
+    """Check a queue's name, or raise `InvalidName`: line protocols must never get a control character."""
     return _checked(
         _QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign"
     )
@@ -96,7 +96,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def whole(text: str) -> int | None:
-    """Return the whole number that a text says, or None if it says anything else.
+    """Return the whole number that a text is, or None if it is anything else.
 
     >>> whole("42"), whole("-1"), whole("٤٢"), whole("9" * 5000)
     (42, None, None, None)

@@ -33,7 +33,7 @@ class Outage:
         if self._began is None:
             self._began = self._told = now
             self._logger.warning(
-                "the store did not answer (%s: %s); it is asked again until it does",
+                "the store did not answer (%s: %s); trying again until it does",
                 kind,
                 error,
                 extra={"event": "store.away"},

@@ -1,9 +1,7 @@
-"""Which users may read and write a file: a user who can read a key can sign with it, and one who can write a setting decides
-it.
+"""Which users may read and write a file: a user who can read a key can sign with it; one who can write a setting chooses it.
 
-Where the owner of a program can put it right, it is refused until that is done.  Where that cannot be helped there is a
-warning: secrets that a container is given lie on a file system that cannot be written, or belong to root; some file systems
-have no modes at all.
+A file whose rights the user can correct is refused until that is done.  Where the user cannot, Onward warns: the secrets of
+a container are on a read-only file system, or belong to root; some file systems have no modes at all.
 """
 
 from __future__ import annotations

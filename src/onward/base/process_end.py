@@ -1,4 +1,4 @@
-"""How a process ends: whether it has, killing it with its group, and its exit code in words."""
+"""The end of a process: whether it has ended, killing it with its group, and its exit code in words."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ __all__ = ["describe_end", "end_orphan", "has_ended", "kill_group"]
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a child of ours has ended.  It is not waited for: until then its number stays its own."""
+    """Return whether a child process has ended, without waiting for it: until then no other process gets its number."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # a handler waited for whatever child there was
+    except ChildProcessError:  # a handler has waited for any child
         return True
 
 
 def kill_group(pid: int) -> None:
-    """Kill a child of ours that was not waited for yet, and what it started, as far as that stayed in its group."""
+    """Kill a child process that was not waited for yet, and the processes of its group."""
     for kill in (os.kill, os.killpg):  # it may have left its group
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
 def describe_end(code: int, *, out_of_memory: bool = False) -> str:
-    """How a process ended, from its exit code as `subprocess` tells it.
+    """Return in words how a process ended, from its exit code as `subprocess` has it.
 
     >>> describe_end(-9), describe_end(3), describe_end(-9, out_of_memory=True)
     ('killed by SIGKILL', 'exited with code 3', 'killed by SIGKILL: the system was out of memory')

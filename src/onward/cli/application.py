@@ -1,6 +1,6 @@
-"""Opening what a command works on: a store by its URL, or an application of the user's own.
+"""Opening what a command works on: a store by its URL, or an application of the user's.
 
-What costs time to import, the application above all, is imported here where it is needed: `onward --help` needs none of it.
+Functions here import what takes long, the application above all: `onward --help` needs none of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ StoreCommand = Callable[["Onward", Namespace], int]
 
 
 def on_store(run: StoreCommand) -> Callable[[Namespace], int]:
-    """Make a command that works on an existing store: looking must not create one."""
+    """Make a command that works on an existing store: a command that only looks must not create one."""
     return lambda args: _run(run, args, creates=False)
 
 
@@ -42,7 +42,7 @@ def given(args: Namespace) -> dict[str, str]:
         from onward.backends.opening import BROKERS, scheme_of
 
         if scheme_of(said["url"]) not in BROKERS:
-            said["store"] = ""  # the store in the settings belongs to another URL: this one needs none
+            said["store"] = ""  # the store in the settings belongs to another URL
     return said
 
 
@@ -92,7 +92,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
 
 
 def refuse_missing(url: config.Origin, option: str = "--url") -> None:
-    """Raise if a SQLite file does not exist: SQLite would make it, and a typing error would look like an empty store."""
+    """Raise if an SQLite file does not exist: SQLite would create it, and a typing error would look like an empty store."""
     if url.value.startswith("sqlite:"):
         from onward.backends.sqlite.url import parse_url
 

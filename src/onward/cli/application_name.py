@@ -1,4 +1,4 @@
-"""The name of an application on a command line: ``shop:jobs``, ``shop:app.jobs``, or ``shop:create()``, which calls."""
+"""The name of an application on a command line: ``shop:jobs``, ``shop:app.jobs``, or ``shop:create()``, a call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(
 
 
 class ApplicationName(NamedTuple):
-    """Where an application is found; `find` imports nothing."""
+    """The module of an application, and its attribute; `find` imports nothing."""
 
     text: str
     module: str
@@ -49,7 +49,7 @@ class ApplicationName(NamedTuple):
         return cls(text, module, path, bool(call))
 
     def find(self, module: Any) -> Onward:
-        """Return the application, in its module; a factory is called."""
+        """Return the application from its module; call it first if it is a factory."""
         from onward.app import Onward
 
         found = self._attribute(module)
@@ -120,7 +120,7 @@ def _needed(function: Callable[..., Any]) -> list[str]:
     """Return the parameters that have no default."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some that are written in C do not say
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [each.name for each in parameters if each.default is each.empty and each.kind not in optional]

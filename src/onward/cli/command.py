@@ -1,4 +1,4 @@
-"""What a command is, as plain data.  The parser, the shell completion and the reference are all made from it."""
+"""Commands as plain data, from which the parser, the shell completion and the reference are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Argument(NamedTuple):
     name: str  # "--queue", or "id"
     summary: str
     words: dict[str, Any]  # for argparse
-    choices: tuple[str, ...] = ()  # what a shell may offer
+    choices: tuple[str, ...] = ()  # the words that a shell may offer
     files: bool = False  # or whether it may offer files
 
     @property
@@ -40,7 +40,7 @@ class Argument(NamedTuple):
 
     @property
     def usage(self) -> str:
-        """How it is written: ``--queue NAME``, ``ID...``, ``[KEY=VALUE...]``."""
+        """The argument as the help writes it: ``--queue NAME``, ``ID...``, ``[KEY=VALUE...]``."""
         metavar = self.words.get("metavar") or self.dest.upper()
         if self.is_option:
             return f"{self.name} {metavar}" if self.takes_value else self.name
@@ -53,24 +53,24 @@ def argument(name: str, summary: str, *, choices: Sequence[str] = (), files: boo
 
 
 class Command(NamedTuple):
-    """Something that can be done."""
+    """One command, and the function that runs it."""
 
     name: str
     summary: str
     run: Callable[[Namespace], int]
     arguments: tuple[Argument, ...] = ()
-    about: str = ""  # what the summary has no room for
-    narrates: bool = False  # its log is what it has to say
-    others: tuple[Command, ...] = ()  # words that may stand in place of its first argument, and ask for something else
+    about: str = ""  # more than the summary has room for
+    narrates: bool = False  # whether its log is its output
+    others: tuple[Command, ...] = ()  # commands that may stand in place of its first argument
 
     @property
     def usage(self) -> str:
-        """How it is called: ``cancel [options] ID...``."""
+        """The command as the help writes it: ``cancel [options] ID...``."""
         return " ".join([self.name, "[options]", *(each.usage for each in self.arguments if not each.is_option)])
 
 
 class Group(NamedTuple):
-    """A noun, with what can be done about it."""
+    """A noun, with its commands."""
 
     name: str
     summary: str

@@ -1,9 +1,9 @@
 """``onward completion``: a script for the shell, made from the same tree as the parser.
 
-All three scripts work alike.  They walk over the words so far to find the place in the tree (``/job/list``), passing over
-the values of options; then they offer what may stand there, options only after a dash.  A flag takes a value everywhere
-or nowhere, so the walk needs no grammar.  (`shtab` reads argparse, which does not know of ``worker list``, of what --state
-and --many may be, nor that the word after --url is no command; so this is made from the tree.)
+All three scripts work alike.  They go through the words so far to find the place in the tree (``/job/list``), leaving out
+the values of options; then they offer the words of that place, options only after a dash.  A flag takes a value everywhere
+or nowhere, so no grammar is needed.  (`shtab` reads argparse, which knows neither ``worker list``, nor the values of
+--state and --many, nor that the word after --url is no command; so this is made from the tree.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Offer = tuple[str, str]  # a word and what it means
 
 
 class Place(NamedTuple):
-    """Somewhere in the tree, and what may stand there."""
+    """A place in the tree, and the words that are allowed there."""
 
     path: str  # "", "/job", "/job/list"
     commands: tuple[Command | Group, ...]

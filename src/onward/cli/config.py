@@ -1,4 +1,4 @@
-"""``onward config`` and ``version``: what this command would work with."""
+"""``onward config`` and ``version``: the effective settings, and the versions of Onward and its libraries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
 
 def show_config(args: Namespace) -> int:
-    """Print the effective settings.  The store is left alone."""
+    """Print the effective settings, without opening the store."""
     try:
         settings = _of_command_line(args) if args.app is None else _of_application(args.app, given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
@@ -67,7 +67,7 @@ def _of_command_line(args: Namespace) -> list[Setting]:
 
 
 def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
-    """Return the settings of an application: what neither file, environment nor command line says is in its code."""
+    """Return the settings of an application: those of file, environment and command line, and those in its code."""
     app = load(name, said)
     outside = config.explain({})
     settings = []
@@ -81,7 +81,7 @@ def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
 
 
 def _option(name: str, said: Mapping[str, str]) -> str:
-    """Return the option that decides: a --url that needs no store overrules a store that is named elsewhere."""
+    """Return the option that decides: a --url without a store overrules a store that is named elsewhere."""
     return "--url" if name == "store" and not said.get(name) else f"--{name}"
 
 
@@ -104,7 +104,7 @@ def _as_data(setting: Setting) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value for people: of keys what they do, of a URL no password."""
+    """Return a value for people: of keys their states, of a URL no password."""
     if isinstance(value, KeyRing):
         return value.states
     if isinstance(value, RetryPolicy):
@@ -115,7 +115,7 @@ def _shown(value: Any) -> Any:
 
 
 def _policy(policy: RetryPolicy) -> str:
-    """Code is shown by its name."""
+    """Return a policy for people; one that is code, by its name."""
     return worded(policy) if travels(policy) else type(policy).__name__
 
 

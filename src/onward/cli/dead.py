@@ -1,4 +1,4 @@
-"""``onward dead``: jobs that were given up, and what becomes of them."""
+"""``onward dead``: listing, replaying and removing dead jobs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def purge(app: Onward, args: Namespace) -> int:
 
 
 class Chosen(NamedTuple):
-    """The dead jobs that are meant, and why others that were named are not."""
+    """The chosen dead jobs, and why others that were named are skipped."""
 
     ids: list[str]
     queues: list[tuple[str, State]]  # of each, with its state
@@ -117,7 +117,7 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
 
 
 def _matching(app: Onward, args: Namespace) -> Chosen:
-    """Read the ids first: jobs that die meanwhile must not be removed unseen."""
+    """Return the dead jobs of a filter, ids first: jobs that die meanwhile must not be removed unseen."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)

@@ -1,4 +1,4 @@
-"""What died in a store: the jobs that were given up last, and the workers that went away while it was watched."""
+"""Deaths in a store: the jobs that were discarded last, and the workers that ended while it was watched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASKED = 3  # jobs of such a worker that are looked at, for the cause
 
 
 class GoneWorker(NamedTuple):
-    """A worker that was seen at one look and is not there any more."""
+    """A worker that an earlier look saw and the last one did not."""
 
     worker: SessionRecord
     at: datetime
@@ -33,7 +33,7 @@ class GoneWorker(NamedTuple):
 
 
 class Deaths(NamedTuple):
-    """What a look saw of them."""
+    """The deaths that a look saw."""
 
     jobs: Sequence[JobRecord] = ()  # the last that died, of those that were enqueued last
     while_watching: int = 0  # jobs that died since the first look
@@ -44,7 +44,7 @@ class Deaths(NamedTuple):
         return sum(_has_crashed(record) for record in self.jobs)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the same for machines."""
+        """Return the deaths as data for machines."""
         return {
             "while_watching": self.while_watching,
             "jobs": [
@@ -117,7 +117,7 @@ class DeathWatch:
 
 
 def summary(deaths: Deaths, *, dead: str, expired: int) -> StyledLine:
-    """Return a line that is red as soon as there is anything to tell; ``dead`` is how many there are."""
+    """Return a line of text, red if there are deaths; ``dead`` is the number of dead jobs."""
     jobs, died = deaths.jobs, sum(gone.cause is not None for gone in deaths.gone)
     if not jobs and not died and not expired:
         return [("deaths      ", "dim"), ("none", "dim")]

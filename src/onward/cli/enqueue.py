@@ -40,9 +40,7 @@ _OPTIONS = (
     "idempotency_key",
 )
 
-_QUEUE_NOTE = (
-    "note: it went to the queue 'default': the job's own queue is known with --app only; --queue names another"
-)
+_QUEUE_NOTE = "note: the job went to the queue 'default': its own queue is known with --app only; --queue names another"
 
 
 def enqueue(app: Onward, args: Namespace) -> int:
@@ -57,7 +55,7 @@ def enqueue(app: Onward, args: Namespace) -> int:
     handle = app.enqueue(args.name, _payload(args), **options)
     _note_queue(args)
     if not handle.created:
-        output.say(args, f"a live job has this unique key already: {handle.id} stands for it")
+        output.say(args, f"nothing was enqueued: the live job {handle.id} has this unique key")
     if args.wait:
         return _wait(args, handle)
     _tell(args, handle.id, created=handle.created)
@@ -140,7 +138,7 @@ def _enqueue_many(app: Onward, args: Namespace, options: Any) -> int:
                 advance(len(answers))
                 _tell_many(args, answers)
         _note_queue(args)
-    finally:  # what came before an error is in the store, and the person who corrects the file must know
+    finally:  # the batches before an error are in the store, and the person who corrects the file must know that
         output.say(args, f"enqueued {counted(enqueued, 'job')}")
     return Exit.OK if enqueued else Exit.NOTHING
 
@@ -151,7 +149,7 @@ def _refuse_one_for_many(args: Namespace) -> None:
     if args.wait:
         raise CommandError("--wait waits for one job: leave --many out", Exit.USAGE)
     if args.unique_key is not None or args.idempotency_key is not None:
-        raise CommandError("one key for --many jobs would let one of them run: leave the key out", Exit.USAGE)
+        raise CommandError("with one key for --many jobs only one of them would run: leave the key out", Exit.USAGE)
 
 
 def _enqueue_batch(app: Onward, name: str, batch: list[tuple[int, bytes]], options: EnqueueOptions) -> list[Enqueued]:
@@ -167,7 +165,7 @@ def _enqueue_batch(app: Onward, name: str, batch: list[tuple[int, bytes]], optio
 
 
 def _tell_many(args: Namespace, answers: list[Enqueued]) -> None:
-    if args.json or not output.is_terminal():  # on a terminal thousands of ids would bury the bar
+    if args.json or not output.is_terminal():  # on a terminal thousands of ids would hide the bar
         for answer in answers:
             _tell(args, answer.id, created=answer.created)
         sys.stdout.flush()
@@ -175,7 +173,7 @@ def _tell_many(args: Namespace, answers: list[Enqueued]) -> None:
 
 @contextmanager
 def _lines(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Open the file; give its lines, and how many there are if that can be known."""
+    """Open the file; yield its lines, and how many there are if that is known."""
     if name == "-":
         yield sys.stdin.buffer, None
         return

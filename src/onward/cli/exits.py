@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes that scripts may rely on, and which error ends in which."""
+"""The exit codes that scripts may rely on, and which error ends in which."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILURE: "it was tried and failed, in whole or in part",
+    Exit.FAILURE: "the command failed, in whole or in part",
     Exit.USAGE: "the command line is wrong",
     Exit.CONFIG: "the configuration, or the store it names, has to be changed first",
-    Exit.UNREACHABLE: "the store cannot be reached now, or is not there",
+    Exit.UNREACHABLE: "the store cannot be reached now, or does not exist",
     Exit.SCHEMA: "the store was migrated by a newer Onward",
     Exit.NOTHING: "nothing matched: no such job, key or schedule, nothing to replay or purge",
     Exit.PENDING: "the tables are not up to date: run `onward migrate`",
@@ -44,7 +44,7 @@ class CommandError(Exception):
         self.code = code
 
 
-# The first line that fits decides, so the special stands above the general.
+# The first line that fits decides, so special errors are above general ones.
 EXIT_CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.BackendUnavailable, Exit.UNREACHABLE),
     (errors.SchemaTooNew, Exit.SCHEMA),
@@ -65,7 +65,7 @@ EXIT_CODES: tuple[tuple[type[Exception], Exit], ...] = (
 
 
 def code_of(error: Exception) -> Exit | None:
-    """Return the exit code of an error that was foreseen."""
+    """Return the exit code of a known kind of error; None for any other."""
     if isinstance(error, CommandError):
         return error.code
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), None)

@@ -1,4 +1,4 @@
-"""``onward forget``: let work be done again that an idempotency key prevents."""
+"""``onward forget``: allow work again that an idempotency key prevents."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ COMMAND = Command(
         argument("key", "the key, as it was given to idempotency_key", metavar="KEY"),
         argument("--job", "the name of the job that it belongs to; without it, a key of all jobs", metavar="NAME"),
     ),
-    about="For example: `onward forget order:42 --job charge`. A key that a running job holds is left to it, with exit code "
-    "1: forget it when the job has ended, or cancel the job first. Where jobs are encrypted, it needs the keys too.",
+    about="For example: `onward forget order:42 --job charge`. A key that a running job holds is not forgotten, and the "
+    "exit code is 1: forget it when the job has ended, or cancel the job first. With encrypted jobs it needs the keys.",
 )

@@ -1,6 +1,6 @@
-"""Which job a person means: by its whole id, or by a beginning that no other id has.
+"""Finding a job by its whole id, or by a beginning that no other id has.
 
-Ids begin with the time in milliseconds, so the ids with one beginning are one stretch of the list.
+Ids begin with the time in milliseconds, so the ids with the same beginning follow each other in the list.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def find(app: Onward, given: str) -> JobRecord:
 
 
 def find_dead(app: Onward, given: str) -> JobRecord:
-    """Return the same; among the dead only, where the store can be asked about no others."""
+    """Return the job with this id or beginning; among the dead only, where a store can list no others."""
     try:
         return find(app, given)
     except Unsupported:
@@ -50,7 +50,7 @@ def _find(given: str, get: Callable[[str], JobRecord | None], page_of: Callable[
 
 
 def _before(beginning: str) -> str | None:
-    """Return the id just before the first that can begin so."""
+    """Return the id just before the first with this beginning."""
     first = int(beginning.ljust(_LENGTH, "0"), 16)
     return f"{first - 1:0{_LENGTH}x}" if first else None
 

@@ -69,7 +69,7 @@ def signal(app: Onward, args: Namespace) -> int:
 
 
 def retry(app: Onward, args: Namespace) -> int:
-    """Run waiting jobs now, give ended ones another life."""
+    """Make waiting jobs due now, and replay discarded or cancelled ones."""
 
     def again(record: JobRecord) -> tuple[bool, str]:
         if app.retry(record.id):
@@ -80,14 +80,14 @@ def retry(app: Onward, args: Namespace) -> int:
 
 
 def cancel(app: Onward, args: Namespace) -> int:
-    """Cancel what waits, ask what runs to stop."""
+    """Cancel jobs that wait, and ask those that run to stop."""
 
     def stop(record: JobRecord) -> tuple[bool, str]:
         match app.cancel(record.id, args.reason):
             case State.CANCELLED:
                 return True, "cancelled"
             case State.EXECUTING:
-                return True, "it runs, and was asked to stop"
+                return True, "it is running, and was asked to stop"
             case _:
                 return False, f"there is nothing to cancel: it is {record.state}"
 
@@ -95,7 +95,7 @@ def cancel(app: Onward, args: Namespace) -> int:
 
 
 def list_pages(args: Namespace, page: Page, columns: Sequence[Column[JobRecord]]) -> int:
-    """Print as much as was asked for, and say how to see the rest."""
+    """Print as many pages as were asked for, and how to see the rest."""
     walk = pages(page, limit=None if args.all else args.limit, after=args.after)
     shown = output.listing(args, walk, columns, timeline.as_data)
     if shown.last is None:
@@ -118,9 +118,9 @@ def pages(page: Page, *, limit: int | None, after: str | None = None) -> Iterato
 
 
 def _each(app: Onward, args: Namespace, act: Callable[[JobRecord], tuple[bool, str]]) -> int:
-    """Do it to every job that was named, and say for each what came of it."""
+    """Call a function for every named job, and print what came of each."""
     done = 0
-    # All are looked up first: a name that could be several jobs stops the command before it has done anything.
+    # All are looked up first: an ambiguous id stops the command before it has changed anything.
     named = {given: _found(app, given) for given in args.ids}
     for given, record in named.items():
         ok, told = (False, str(record)) if isinstance(record, JobNotFound) else act(record)
@@ -145,11 +145,11 @@ def _found(app: Onward, given: str) -> JobRecord | JobNotFound:
 _WHY_NOT_RETRIED = {
     State.SCHEDULED: "it has just been taken by a worker",
     State.RETRYABLE: "it has just been taken by a worker",
-    State.AVAILABLE: "it is due already; a worker will take it",
+    State.AVAILABLE: "it is already due; a worker will take it",
     State.EXECUTING: "it is running",
-    State.COMPLETED: "it has completed; enqueue it anew",
-    State.DISCARDED: "it expired, its unique key is held by another job, or nothing but a tombstone is left",
-    State.CANCELLED: "it expired, its unique key is held by another job, or nothing but a tombstone is left",
+    State.COMPLETED: "it has completed; enqueue it again",
+    State.DISCARDED: "it expired, its unique key is held by another job, or only a tombstone is left",
+    State.CANCELLED: "it expired, its unique key is held by another job, or only a tombstone is left",
 }
 
 
@@ -220,12 +220,12 @@ GROUP = Group(
             "show the Python stack of a job that runs on this machine",
             on_store(stacks.show),
             (argument("id", "an id, or 8 or more of its first characters", metavar="ID"),),
-            about="The worker process that runs it is asked, which answers only its own user. A job that holds the "
-            "interpreter's lock keeps it from answering: then the error names what to do.",
+            about="The command asks the worker process that runs the job, which answers only its own user. A job that holds "
+            "the interpreter's lock keeps it from answering: then the error says what to do.",
         ),
         Command(
             "retry",
-            "run waiting jobs now, and give discarded or cancelled ones another life",
+            "run waiting jobs now, and put discarded or cancelled ones back in their queue",
             on_store(retry),
             (_IDS,),
         ),

@@ -22,7 +22,7 @@ __all__ = ["GROUP"]
 
 
 def new(args: Namespace) -> int:
-    """Make a key: print it, or begin a file with it."""
+    """Make a key: print it, or write it to a new file."""
     try:
         key = Key.new(args.id)
     except OptionError as error:
@@ -36,9 +36,7 @@ def new(args: Namespace) -> int:
         output.json_line({"id": key.id, "key": text, "fingerprint": key.fingerprint})
     else:
         output.write(text)
-        output.say(
-            args, "keep it where you keep passwords, and give it to producers and workers as ONWARD_SIGNING_KEYS"
-        )
+        output.say(args, "store it like a password, and give it to producers and workers as ONWARD_SIGNING_KEYS")
     return Exit.OK
 
 
@@ -60,13 +58,13 @@ def rotate(args: Namespace) -> int:
         output.say(args, f"{changed.signing.id} signs from now on, wherever this file is read")
     else:
         output.say(
-            args, "when every program that verifies has read this file, in seconds: `onward keys rotate --promote`"
+            args, "once every program that verifies has read this file, within seconds: `onward keys rotate --promote`"
         )
     return _tell(args, changed)
 
 
 def revoke(args: Namespace) -> int:
-    """Forget a key's secret, and keep its name as that of a revoked one."""
+    """Remove a key's secret, and keep its id as that of a revoked one."""
     ring = _ring(args)
     path = _file_of(ring)
     try:
@@ -74,12 +72,12 @@ def revoke(args: Namespace) -> int:
     except OptionError as error:
         raise CommandError(str(error), Exit.NOTHING if args.id not in ring.states else Exit.USAGE) from error
     _replace(path, changed)
-    output.say(args, f"what {args.id} signed is discarded from now on, wherever this file is read")
+    output.say(args, f"workers that read this file discard jobs signed with {args.id} from now on")
     return _tell(args, changed)
 
 
 def _ring(args: Namespace) -> KeyRing:
-    """Read the keys of the file that is named, or those that an application would have."""
+    """Read the keys of the named file, or those that an application would have."""
     try:
         if args.file is not None:
             return KeyRing.read(args.file, "--file")
@@ -103,8 +101,8 @@ def _of_application(args: Namespace) -> KeyRing | None:
 def _file_of(ring: KeyRing) -> Path:
     if ring.path is None:
         raise CommandError(
-            "these keys come from no file: put `onward keys new` first in ONWARD_SIGNING_KEYS by hand, or name a file with "
-            "--file",
+            "these keys do not come from a file: put a key of `onward keys new` first in ONWARD_SIGNING_KEYS, or name a "
+            "file with --file",
             Exit.CONFIG,
         )
     return ring.path
@@ -123,13 +121,11 @@ def _create(path: Path, ring: KeyRing) -> None:
     try:
         _write(path, ring, os.O_EXCL)
     except FileExistsError:
-        raise CommandError(
-            f"{path} is there already: `onward keys rotate --file` adds a key to it", Exit.USAGE
-        ) from None
+        raise CommandError(f"{path} already exists: `onward keys rotate --file` adds a key to it", Exit.USAGE) from None
 
 
 def _replace(path: Path, ring: KeyRing) -> None:
-    """Replace the file at once: a reader gets all of the old one or all of the new one."""
+    """Replace the file in one step: a reader gets all of the old one or all of the new one."""
     where = path.resolve()  # a link stays a link
     new_file = where.with_name(f"{where.name}.{secrets.token_hex(4)}")
     try:
@@ -202,7 +198,7 @@ GROUP = Group(
         ),
         Command(
             "revoke",
-            "take a key back: nothing that it signed is run any more",
+            "revoke a key: workers run no job that it signed any more",
             revoke,
             (_FILE, argument("id", "the key", metavar="ID")),
             about="For example: `onward keys revoke k20261115-3f2a --file keys.json`. Workers that run read it within "

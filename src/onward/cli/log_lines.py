@@ -1,6 +1,6 @@
 """The log on stderr: lines of text for people, or of JSON for machines.
 
-A message may quote what a job said, so it stays one line whatever is in it, and does nothing to a terminal.
+A message may quote text of a job, so line ends and control characters in it are escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "Format", "listen", "log_handler"]
 Format = Literal["text", "json"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
-# What the library says beside the message of a line.
+# The fields that `logging` sets on every record.
 _FACTS = ("event", "job_id", "job", "queue", "attempt", "duration_ms")
 
 
@@ -29,7 +29,7 @@ def log_handler(log_format: Format, pattern: str | None = None) -> logging.Handl
 
 
 def listen(level: int, log_format: Format) -> None:
-    """Write all that this process logs, its application's lines among them, unless the application does so itself."""
+    """Write all that this process logs, with the application's own lines, unless the application has set up logging."""
     logging.basicConfig(level=level, handlers=[log_handler(log_format)])
 
 
@@ -37,11 +37,11 @@ _PATTERN = "%(asctime)s %(levelname)-8s [%(process)d] %(name)s: %(message)s"
 
 
 class _TextLines(logging.Formatter):
-    """Only a traceback has lines of its own."""
+    """Formats a record as one line; only a traceback has more."""
 
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_text and not record.exc_info:  # text that came with a job
-            record = copy.copy(record)  # others format it as they like
+            record = copy.copy(record)  # other handlers format the same record
             record.exc_text = escaped_lines(record.exc_text or "")
         return super().format(record)
 
@@ -58,7 +58,7 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One object a line."""
+    """Formats a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Running one command: parse, run, and turn whatever happens into an exit code."""
+"""Running one command: parse, run, and turn the result or the error into an exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = parse(words)
         for problem in unknown_variables():
             output.say(args, [("warning:", "bold yellow"), (f" {problem}", "")])
-        with _log_heard(args):
+        with _log_shown(args):
             code: int = args.run(args)
         sys.stdout.flush()
     except SystemExit as ended:  # --help
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.PIPE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001  whatever it is, it gets a line and a code
+    except Exception as error:  # noqa: BLE001  any error gets a line and an exit code
         if "--debug" in words:
             sys.stderr.write(escaped_lines(without_credentials(traceback.format_exc())))
         return _failed(error)
@@ -49,14 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(error: Exception) -> int:
     code = code_of(error)
     if code is None:
-        output.fail(f"{type(error).__name__}: {error}: this should not happen; --debug shows where it did")
+        output.fail(f"unexpected {type(error).__name__}: {error}; --debug shows the traceback")
         return Exit.FAILURE
     output.fail(str(error))
     return code
 
 
 @contextmanager
-def _log_heard(args: Namespace) -> Iterator[None]:
+def _log_shown(args: Namespace) -> Iterator[None]:
     """Write the library's log to stderr: errors only, unless the command is a log or --debug is given."""
     narrates = args.command is not None and args.command.narrates
     handler = log_handler(args.log_format) if narrates else log_handler("text", "%(name)s: %(message)s")

@@ -35,7 +35,7 @@ def reap(app: Onward, args: Namespace) -> int:
 def prune(app: Onward, args: Namespace) -> int:
     """Remove finished jobs that are past their retention, or of an age."""
     which = {"older_than": args.older_than, "queue": args.queue, "state": args.state}
-    # Every worker removes what is past its retention; only what a person names by its age is asked about.
+    # Every worker removes jobs past their retention; only a removal by age needs a confirmation.
     if args.dry_run or (args.older_than is not None and not args.yes):
         with output.working(args, "counting"):
             doomed = app.prune(**which, dry_run=True)
@@ -76,7 +76,7 @@ _CHECKS: tuple[Column[Check], ...] = (
     Column("DETAIL", lambda check: check.detail),
 )
 
-_SETTINGS_IN_CODE = "What the application sets in its code is known with --app only"
+_SETTINGS_IN_CODE = "Settings in the application's code are known with --app only"
 
 COMMANDS = (
     Command(

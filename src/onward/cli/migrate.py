@@ -1,4 +1,4 @@
-"""``onward migrate``: bringing the tables of a store up to date, or saying what that takes."""
+"""``onward migrate``: bringing the tables of a store up to date, or printing what is missing."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["COMMAND"]
 
 
 def migrate(args: Namespace) -> int:
-    """Apply what is missing; or print it, or say whether there is anything."""
+    """Apply the missing migrations; or print them, or say whether there are any."""
     from onward.backends.opening import tables_of
 
     if args.app is not None:
         raise CommandError(
-            "an application brings its store up to date when it is opened: name the store instead, with --url or ONWARD_URL",
+            "an application migrates its store when it is opened: name the store instead, with --url or ONWARD_URL",
             Exit.USAGE,
         )
     if args.sql and args.check:
-        raise CommandError("--sql prints and --check asks: choose one", Exit.USAGE)
+        raise CommandError("give --sql or --check, not both", Exit.USAGE)
     try:
         settings = config.load(given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
@@ -72,5 +72,5 @@ COMMAND = Command(
         argument("--check", "change nothing; exit code 7 if something is pending", action="store_true"),
         argument("--sql", "change nothing; print what would be run", action="store_true"),
     ),
-    about="A program that opens a store and may change its tables does the same: this is for where it may not.",
+    about="A program that opens a store does the same, if it may change tables: use this command where it may not.",
 )

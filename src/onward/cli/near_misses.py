@@ -1,4 +1,4 @@
-"""Which command was meant by words that name none: a plural, verb and noun in the other order, a typing error."""
+"""Guessing the command for words that name none: a plural, verb and noun in the other order, a typing error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["meant", "told"]
 
 Path = tuple[str, ...]  # ("job", "list")
 
-# What other tools call it.
+# The names of commands in other tools.
 _OTHER_WORDS = {
     "add": ("enqueue",),
     "push": ("enqueue",),
@@ -72,7 +72,7 @@ def meant(tree: Sequence[Command | Group], understood: Sequence[str], words: Seq
 
 
 def _nearest(paths: Sequence[Path], words: Sequence[str]) -> list[str]:
-    """Return the nearest commands for words that begin with none."""
+    """Return the nearest commands for words that name no noun."""
     first, second = _readings(words[0]), _readings(words[1]) if len(words) > 1 else []
     pairs = [(one, other) for one in first for other in second]
     return (
@@ -118,7 +118,7 @@ def _paths(tree: Iterable[Command | Group]) -> Iterable[Path]:
 
 
 def _readings(word: str) -> list[str]:
-    """Return the word in the singular and the plural, and what it is called here."""
+    """Return the word in the singular and the plural, and Onward's name for it."""
     plain = word.lower()
     forms = [plain, plain.removesuffix("s"), f"{plain}s"]
     return [*forms, *(other for form in forms for other in _OTHER_WORDS.get(form, ()))]

@@ -1,4 +1,4 @@
-"""What a command prints: data to stdout, messages to stderr; for people in columns, for machines as JSON lines."""
+"""Printing: data to stdout, messages to stderr; for people in columns, for machines as JSON lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STATE_STYLES = {
 
 
 def style_of(state: State) -> str:
-    """Of a word that is no state of ours, that of an alarm."""
+    """Return the style of a state; for an unknown one, that of an alarm."""
     return STATE_STYLES.get(state, "bold red")
 
 
@@ -152,7 +152,7 @@ def _has_colours(stream: TextIO) -> bool:
 
 
 def width() -> int | None:
-    """Return the columns of the terminal; None if there is none, and nothing is to be cut."""
+    """Return the width of the terminal; None if there is none, and nothing is cut."""
     if not is_terminal():
         return None
     return whole(os.environ.get("COLUMNS", "")) or os.get_terminal_size(sys.stdout.fileno()).columns or 80

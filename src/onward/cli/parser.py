@@ -87,7 +87,7 @@ def _add_commands(parser: Parser, commands: Sequence[Command | Group]) -> None:
             added.set_defaults(run=command.run, command=command, prog=added.prog)
             for each in command.arguments:
                 _add(added, each)
-        _add_globals(added, default=argparse.SUPPRESS)  # so as not to undo what stood before the command
+        _add_globals(added, default=argparse.SUPPRESS)  # so that defaults do not replace options before the command
 
 
 def _add_globals(parser: Parser, **default: Any) -> None:
@@ -104,7 +104,7 @@ def _add(parser: Any, argument: Argument, **default: Any) -> None:
 
 
 def _adopt(args: Namespace, rest: list[str]) -> None:
-    """Let more of a list stand after an option: argparse ends a list at the first."""
+    """Allow the words of a list on both sides of an option: argparse ends a list at the first option."""
     command: Command | None = args.command
     options = [word for word in rest if word.startswith("-") and word != "-"]
     if options:
@@ -121,7 +121,7 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
 
 
 def _prefer_other(args: Namespace) -> None:
-    """``onward worker list``: a word in place of the first argument may be a command of its own."""
+    """Choose another command if a word in place of the first argument names one, as in ``onward worker list``."""
     command: Command | None = args.command
     if command is None or not command.others:
         return

@@ -23,7 +23,7 @@ Row = TypeVar("Row")
 
 _BARS = "▁▂▃▄▅▆▇█"
 _BARS_SHOWN = 40
-_DEATHS = 10  # that are shown where there is no screen to fill
+_DEATHS = 10  # how many are shown where there is no screen
 _WORDS = {
     State.AVAILABLE: "due",
     State.SCHEDULED: "later",
@@ -36,14 +36,14 @@ _WORDS = {
 
 
 class Room(NamedTuple):
-    """A screen."""
+    """The size of a screen."""
 
     columns: int
     rows: int
 
 
 class WorkerRow(NamedTuple):
-    """A worker that is there, or was."""
+    """A worker that runs, or has ended."""
 
     worker: SessionRecord
     state: str
@@ -53,7 +53,7 @@ class WorkerRow(NamedTuple):
 def picture(
     look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
 ) -> list[StyledLine]:
-    """Draw numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
+    """Yield the lines of numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
     ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
     """
@@ -83,7 +83,7 @@ def picture(
 
 
 def clipped(line: StyledLine, columns: int) -> StyledLine:
-    """Return as much of a line as there is room for."""
+    """Return a line, cut to the width."""
     spans, left = [], columns
     for text, style in line:
         shown = cut(escaped(text), left) if left > 0 else ""

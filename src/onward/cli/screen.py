@@ -1,4 +1,4 @@
-"""A terminal taken over for a while: lines drawn in place, keys read one by one, and the terminal as before at the end."""
+"""A screen on a terminal: draws lines in place, reads keys one by one, and restores the terminal at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KeyPress(Enum):
     QUIT = auto()
 
 
-# Terminals say the arrows in one of two ways.
+# Terminals send the arrow keys in one of two ways.
 _KEYS = {
     b"\x1b[A": KeyPress.UP,
     b"\x1bOA": KeyPress.UP,
@@ -52,7 +52,7 @@ _KEYS = {
 
 
 class Screen:
-    """``with Screen() as screen:``.  A program that is told to end leaves the terminal as it found it."""
+    """``with Screen() as screen:`` draws on the terminal, and restores it even if the program is told to end."""
 
     def __init__(self) -> None:
         self._console = Console()

@@ -1,4 +1,4 @@
-"""``onward job stack``: what a running job is doing, asked of the process that runs it."""
+"""``onward job stack``: the Python stack of a running job, from the process that runs it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ask(app: Onward, record: JobRecord) -> Stack:
 
 
 def lines(record: JobRecord, stack: Stack) -> Iterator[StyledLine]:
-    """Yield the frames, the innermost last; the function stands first, since a screen may cut the path off."""
+    """Yield the frames, the innermost last; the function comes first in a line, since a screen may cut the path off."""
     since = "" if record.started_at is None else f", began {ago(record.started_at)}"
     yield [(record.name, "bold"), (f"  run {record.attempts + 1}{since}", "")]
     yield [(f"process {stack.pid}, {stack.where}", "dim")]

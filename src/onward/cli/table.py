@@ -1,7 +1,7 @@
 """Rows in aligned columns, page after page: a column may grow from page to page, and never narrows again.
 
-On a terminal a row is one line: what has no room is left out (columns that are merely useful) or cut short (those that
-say so).  Elsewhere nothing is lost.  (A table of rich needs all rows at once, and takes long to import.)
+On a terminal a row is one line: columns that do not fit are left out (``useful`` ones) or cut (``flexible`` ones).
+Elsewhere nothing is cut.  (A table of rich needs all rows at once, and takes long to import.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Column(NamedTuple, Generic[Row]):
     heading: str
     cell: Callable[[Row], str]
     style: Callable[[Row], str] | str = ""
-    right: bool = False  # numbers stand right
+    right: bool = False  # whether it is aligned to the right, as numbers are
     flexible: bool = False  # may be cut short
     useful: bool = False  # may be left out
 
@@ -102,7 +102,8 @@ def measure(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """
+    """Return a text, cut to a width.
+
     >>> cut("send_welcome", 8)
     'send_we…'
     """

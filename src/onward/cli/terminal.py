@@ -1,4 +1,4 @@
-"""Colours and moving parts.  Imported only when there is a terminal to show them on: importing rich takes long."""
+"""Colours, bars and spinners.  Imported only where there is a terminal: importing rich takes long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onward.cli.table import StyledLine
 
 __all__ = ["Bar", "painted", "spinner"]
 
-_PATIENCE = 0.3  # seconds; what is over sooner needs no bar
+_PATIENCE = 0.3  # seconds; shorter work needs no bar
 
 
 def painted(line: StyledLine) -> str:
@@ -33,7 +33,7 @@ def spinner(label: str) -> AbstractContextManager[object]:
 
 
 class Bar:
-    """A bar on stderr that appears once the work proves long, and leaves nothing behind."""
+    """A bar on stderr that appears if the work takes long, and is removed at the end."""
 
     def __init__(self, label: str, total: int | None) -> None:
         self._label = label

@@ -1,4 +1,4 @@
-"""Text that came with a job may hold control characters: here it loses every one that could act on a terminal."""
+"""Escaping control characters in text of a job, so that it cannot act on a terminal."""
 
 from __future__ import annotations
 

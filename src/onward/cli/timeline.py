@@ -1,4 +1,4 @@
-"""One job as a timeline: what it is, then what happened to it and when."""
+"""One job as a timeline: its fields, then what happened to it and when."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     from onward.job.envelope import Sealed, open_sealed
 
     if not record.raw:
-        return {"unreadable": "nothing but a tombstone is left"}
+        return {"unreadable": "only a tombstone is left"}
     try:
         open_sealed(Sealed(record.id, record.queue, record.raw))
     except EnvelopeError as error:
@@ -68,12 +68,12 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
 
 
 def _lines(record: JobRecord, notes: Sequence[NoteRecord]) -> Iterator[StyledLine]:
-    """Yield what the job is, an empty line, what happened."""
+    """Yield the fields of the job, an empty line, and what happened to it."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
     yield []
-    # Sorting keeps the order of what happened in the same microsecond.
+    # Sorting is stable: entries of the same microsecond keep their order.
     for event in sorted((*map(_noted, notes), *_events(record)), key=lambda event: event.at):
         yield [(stamp(event.at), "dim"), ("  ", ""), (event.told, event.style)]
         for line in event.below.splitlines():
@@ -145,17 +145,17 @@ def _noted(note: NoteRecord) -> TimelineEntry:
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
     """Return what came of the last claim: not every claim leads to a run."""
     if record.is_finished and not record.attempts and not record.crashes:
-        return ""  # it was skipped or cancelled, and its end says why
+        return ""  # the job was skipped or cancelled, and its last entry says why
     if not record.waits or any(error.at >= claimed_at for error in record.errors):
         return "the last run started"
     if record.parked_since is not None:
-        return f"it did not run: parked since {stamp(record.parked_since)}, no worker that claimed it knows it"
+        return f"it did not run: parked since {stamp(record.parked_since)}, no worker that claimed it knows its handler"
     often = "1 time" if record.waits == 1 else f"{record.waits} times"
     return f"it did not run: another job holds its key or single instance ({often} in a row)"
 
 
 def _failure(error: RunError, record: JobRecord) -> TimelineEntry:
-    # What is on record of the run that succeeded: an interruption that it swallowed, or an error after its transaction.
+    # A run that succeeded may have a record: an interruption that it ignored, or an error after its transaction.
     succeeded = record.state is State.COMPLETED and error.attempt == record.attempts and error.kind != "Crash"
     took = f" after {length(error.duration_ms / 1000)}" if error.duration_ms else ""
     first, *rest = error.message.splitlines() or [""]

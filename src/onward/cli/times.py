@@ -1,4 +1,4 @@
-"""Times as people say them: how long ago, how long from now."""
+"""Times for people: how long ago, how long from now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def ago(when: datetime, now: datetime | None = None) -> str:
-    """
+    """Return how long ago an instant was, or how far in the future it is.
+
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     >>> ago(noon, noon.replace(minute=3)), ago(noon.replace(hour=17), noon), ago(noon, noon)
     ('3 m ago', 'in 5 h', 'now')
@@ -22,7 +23,8 @@ def ago(when: datetime, now: datetime | None = None) -> str:
 
 
 def length(seconds: float) -> str:
-    """
+    """Return a length of time in one unit.
+
     >>> length(59.9), length(5_400), length(48 * 3_600), length(0.012)
     ('59 s', '90 m', '48 h', '12 ms')
     """

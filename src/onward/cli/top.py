@@ -1,4 +1,4 @@
-"""``onward top``: a store at work, live."""
+"""``onward top``: the overview of a store, live."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["COMMAND", "has_screen", "watch"]
 
 _HELP = "q quit   ↑ ↓ choose a running job   ⏎ its stack"
 _HELP_STACK = "q quit   ⏎ back"
-_PATIENCE = 1.0  # seconds that an answer may take to be asked for again
+_PATIENCE = 1.0  # seconds: a stack that took longer is not asked for again
 
 
 def top(app: Onward, args: Namespace) -> int:
@@ -55,7 +55,7 @@ def has_screen() -> bool:
 
 
 def watch(app: Onward, *, title: str, interval: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Draw until ``q`` or Ctrl-C, or until there is no more to see."""
+    """Draw until ``q`` or Ctrl-C, or until ``until()``."""
     from onward.cli.screen import Screen
 
     with suppress(KeyboardInterrupt), Screen() as screen:
@@ -63,7 +63,7 @@ def watch(app: Onward, *, title: str, interval: float, until: Callable[[], bool]
 
 
 def _looks(app: Onward, args: Namespace) -> Iterator[Look]:
-    """Throughput takes two looks.  With ``--json`` on a terminal they go on until Ctrl-C."""
+    """Yield the second of two looks, for the throughput.  With ``--json`` on a terminal, go on until Ctrl-C."""
     watch = StoreWatch(app)
     watch.look()
     while True:
@@ -74,7 +74,7 @@ def _looks(app: Onward, args: Namespace) -> Iterator[Look]:
 
 
 class _View:
-    """What is on the screen: the picture, or the stack of the job that was chosen."""
+    """The contents of the screen: the picture, or the stack of the chosen job."""
 
     def __init__(self, app: Onward, screen: Screen, title: str) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Words of a command line as values.  What cannot be read is a usage error that says how to write it."""
+"""Reading words of a command line as values.  A word that cannot be read is a usage error that says how to write it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onward.job.states import State
 __all__ = ["count", "duration", "expiry", "instant", "json_value", "moment", "pair", "state"]
 
 
-# What tables call the states.
+# The names of the states in tables.
 _OTHER_WORDS = {
     "due": State.AVAILABLE,
     "later": State.SCHEDULED,
@@ -94,7 +94,7 @@ def state(text: str) -> State:
 
 
 def pair(text: str) -> tuple[str, Any]:
-    """``key=value``, the value a JSON number, text in quotes, true, false or null; anything else is text as it stands.
+    """Read ``key=value``: the value is a JSON number, text in quotes, true, false or null; any other is plain text.
 
     >>> pair("user=42"), pair("lang=de"), pair('code="42"'), pair("code=007"), pair("to=[1]")
     (('user', 42), ('lang', 'de'), ('code', '42'), ('code', '007'), ('to', '[1]'))
@@ -121,5 +121,5 @@ def _is_number(text: str) -> bool:
 
 
 def _is_instant(text: str) -> bool:
-    """Return whether it begins with a year and a dash; no length of time does."""
+    """Return whether a text begins with a year and a dash: no length of time does."""
     return text[:4].isdecimal() and text[4:5] == "-"

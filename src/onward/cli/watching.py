@@ -1,4 +1,4 @@
-"""Looking at a store again and again, and never so often that the looking itself is a load."""
+"""Looking at a store again and again, but so seldom that the looks are no load."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTED", "Look", "StoreWatch", "as_data"]
 
-COUNTED = 100_000  # of one state in one queue; beyond that it is "more than enough"
+COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
 _DEAD = 50
 _REMEMBERED = 60
-_SHARE = 0.05  # of the time may be spent on looking
+_SHARE = 0.05  # the part of the time that looks may take
 
 
 class Look(NamedTuple):
-    """What was seen."""
+    """What one look has read."""
 
     at: datetime
     overview: Overview
@@ -42,7 +42,7 @@ class Look(NamedTuple):
 
 
 class StoreWatch:
-    """Each look is a handful of queries that cost the same however much there is in the store."""
+    """Makes looks: each is a handful of queries whose cost does not depend on how much is in the store."""
 
     def __init__(self, app: Onward) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class StoreWatch:
         return Look(now, overview, longest_first, workers, tuple(self._rates), deaths)
 
     def pause(self, interval: float) -> float:
-        """Return how long to leave the store alone."""
+        """Return how many seconds to wait before the next look."""
         return max(interval, self._cost / _SHARE)
 
     def _measure(self, now: float, ended: int) -> None:

@@ -20,7 +20,7 @@ __all__ = ["COMMAND", "log_level"]
 
 
 def run(args: Namespace) -> int:
-    """Supervise worker processes until told to stop."""
+    """Supervise worker processes until a signal stops them."""
     # The supervisor imports neither the application nor what only a worker process needs.
     from onward.backends.opening import open_store
     from onward.supervisor.options import ProcessOptions, SupervisorOptions
@@ -29,7 +29,7 @@ def run(args: Namespace) -> int:
     name = args.application or args.app
     if name is None:
         raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
-    ApplicationName.parse(name)  # a typing error is told before a process is started for it
+    ApplicationName.parse(name)  # a typing error raises before a process is started
     once = {"concurrency": 1, "max_jobs": 1, "until_empty": True} if args.once else {}
     process = ProcessOptions(
         **{
@@ -68,7 +68,7 @@ def log_level(args: Namespace) -> int:
 
 
 def _queues(text: str) -> dict[str, int]:
-    """``mail,default`` in strict order, or ``mail=3,default=1`` by weight."""
+    """Read ``mail,default``, in strict order, or ``mail=3,default=1``, by weight."""
     queues: dict[str, int] = {}
     for word in filter(None, text.split(",")):
         name, equals, weight = word.partition("=")
@@ -91,7 +91,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
 def _size(text: str) -> int:
-    """Bytes, or with a unit.
+    """Read a size in bytes, or with a unit.
 
     >>> _size("512M"), _size("2G"), _size("1048576")
     (536870912, 2147483648, 1048576)
@@ -166,7 +166,7 @@ COMMAND = Command(
         argument("--max-rss", "recycle a process that occupies more memory, as in 512M", metavar="SIZE", type=_size),
         argument(
             "--max-silence",
-            "kill a process whose engine stands still for this long (1h)",
+            "kill a process whose engine does nothing for this long (1h)",
             metavar="TIME",
             type=values.duration,
             default=3600.0,

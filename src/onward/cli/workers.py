@@ -27,12 +27,12 @@ def list_workers(app: Onward, args: Namespace) -> int:
     workers = app.sessions()
     output.listing(args, [workers], COLUMNS, asdict)
     if not workers:
-        output.say(args, "no worker works on this store")
+        output.say(args, "this store has no workers")
     return Exit.OK
 
 
 def short(owner: str | None) -> str:
-    """Shorten a session's random name to what tells it from the others."""
+    """Shorten a session's random name."""
     return (owner or "")[:_SHORT]
 
 

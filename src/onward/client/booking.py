@@ -19,6 +19,7 @@ from typing import cast
 import msgspec
 
 from onward.backend import Backend, ScheduleChange, ScheduleRow, ScheduleRows, Schedules
+from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import Once, get_logger
 from onward.base.wording import counted
@@ -65,12 +66,16 @@ class Booker:
         self._every = round(every * SECOND)
         self.pace = pace or Pace()
         self._looked_at: int | None = None
-        self._looking = threading.Lock()
+        self._begin_anew()
         self._quiet: dict[
             str, tuple[int, int, int]
         ] = {}  # by name: of this version nothing is to be booked from, until
         self._held: set[str] = set()  # declarations of this process that the store has had
         self._say_once = Once()
+        forks.call_in_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._looking = threading.Lock()  # the ticker of a parent may have held its own
 
     @property
     def _store(self) -> Schedules:
@@ -250,7 +255,9 @@ class Booker:
         if unseen:
             self._store.schedules_seen(unseen)
         for row in seen.rows:
-            if row.origin == "code" and row.name not in self.declared and seen.now - row.seen_at > _GONE_AFTER:
+            if row.damage is not None or row.origin != "code" or row.name in self.declared:
+                continue
+            if seen.now - row.seen_at > _GONE_AFTER:
                 logger.info("schedule %s is removed: no process has declared it for a week", row.name)
                 self._store.change_schedule(ScheduleChange(name=row.name, version=row.version, row=None))
 

@@ -54,6 +54,10 @@ class LetterWriter:
         else:
             self._stamps.add(stamp)
 
+    def adopt_hooks(self, other: LetterWriter) -> None:
+        """Stamp letters, and enter hooks around attempts, as another application does."""
+        self._stamps, self.registry.hooks = other._stamps, other.registry.hooks
+
     @property
     def capabilities(self) -> Capabilities:
         """What the store can do.  Some stores have to ask their server first whether they are durable."""
@@ -268,14 +272,9 @@ class LetterWriter:
             idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
             idempotency_ttl=self._idempotency_ttl(options),
             key_scope=options.key_scope,
-            meta=self._meta(job, meta),
+            meta=_plain(meta) if meta else {},
             **fields,
         )
-
-    def _meta(self, job: str, meta: Mapping[str, Any]) -> Any:
-        if self._stamps is not None:
-            meta = self._stamps.under(meta, job)
-        return _plain(meta) if meta else {}
 
     def _idempotency_ttl(self, options: EnqueueOptions) -> float | None:
         if options.idempotency_key is None:
@@ -284,6 +283,10 @@ class LetterWriter:
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)
+        if (
+            self._stamps is not None
+        ):  # here, not in `_letter`: a template is no call, and would be another with each stamp
+            letter = msgspec.structs.replace(letter, meta=self._stamps.under(letter.meta, letter.job))
         self._keys.look()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)

@@ -35,4 +35,4 @@ class Companion(Inspection, Protocol):
 
 
 class CompanionStore(Backend, Companion, ABC):
-    """A backend that can be asked for jobs by their ids.  A type: stores have these verbs and do not derive from it."""
+    """A backend from which jobs can be claimed by their ids.  Only a type: stores do not derive from it."""

@@ -13,7 +13,7 @@ from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
 __all__ = [
-    "QUEUES_AT_A_GLANCE",
+    "OVERVIEW_QUEUES",
     "Counting",
     "DeadLettering",
     "Inspection",
@@ -27,7 +27,7 @@ __all__ = [
     "SessionState",
 ]
 
-QUEUES_AT_A_GLANCE = 100
+OVERVIEW_QUEUES = 100
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | Non
 
 
 def the(kind: type[H], handlers: Mapping[str, Handler], key: str) -> H:
-    """Return the handler of that key, to be told of something; an `OptionError` if it is off."""
+    """Return the handler of that key; raises an `OptionError` if it is off."""
     handler = handlers.get(key)
     if not isinstance(handler, kind):
         raise OptionError(
@@ -73,7 +73,7 @@ def _own(key: str, handler: Any) -> Handler:
 
 
 def _url(**options: Any) -> Handler:
-    from onward.handlers.url import Url  # TLS takes its time to load, and few need it
+    from onward.handlers.url import Url  # TLS takes long to import, and few applications need it
 
     return Url(**options)
 

@@ -1,7 +1,7 @@
 """Which addresses belong to the public Internet.
 
-The table is our own.  What Python calls global differs from version to version, and never excludes NAT64; an address that
-carries another one inside (mapped, NAT64, 6to4, Teredo) would be a way round every other line.
+The table is Onward's own.  Python's `is_global` differs from version to version, and never excludes NAT64; an address with
+another one inside (mapped, NAT64, 6to4, Teredo) would circumvent every other line.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _INSIDE: tuple[tuple[Network, str], ...] = tuple(
         ("240.0.0.0/4", "reserved"),
         ("::/128", "this host"),
         ("::1/128", "loopback"),
-        ("::ffff:0:0/96", "an IPv4 address in disguise"),
-        ("::ffff:0:0:0/96", "an IPv4 address in disguise"),
-        ("::/96", "an IPv4 address in disguise"),
+        ("::ffff:0:0/96", "an IPv4 address written as IPv6"),
+        ("::ffff:0:0:0/96", "an IPv4 address written as IPv6"),
+        ("::/96", "an IPv4 address written as IPv6"),
         ("64:ff9b::/96", "an IPv4 address behind NAT64"),
         ("64:ff9b:1::/48", "an IPv4 address behind NAT64"),
-        ("100::/64", "a black hole"),
+        ("100::/64", "discarded by routers"),
         ("2001::/32", "an IPv4 address behind Teredo"),
         ("2001::/23", "reserved for protocols"),
         ("2001:db8::/32", "for documentation"),
@@ -56,18 +56,18 @@ _INSIDE: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-_UNICAST = IPv6Network("2000::/3")  # all that was ever given out
+_UNICAST = IPv6Network("2000::/3")  # all addresses that were ever assigned
 
 
 class Reach:
-    """Public addresses, those that were allowed beside them, and none that were denied."""
+    """The addresses that may be connected to: public and allowed ones, without denied ones."""
 
     def __init__(self, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
         self._allowed = _networks(allow, "networks")
         self._denied = _networks(deny, "denied_networks")
 
     def refusal(self, address: Address) -> str | None:
-        """Return why it may not be connected to, or None if it may."""
+        """Return why an address may not be connected to; None if it may."""
         if any(address in network for network in self._denied):
             return "denied"
         if any(address in network for network in self._allowed):

@@ -1,4 +1,4 @@
-"""Functions as jobs, in the process that made them: they cannot travel, so the job carries a number in their place."""
+"""Functions as jobs, in the process that made them: a function cannot travel, so the job carries a number instead."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ __all__ = ["Closures"]
 class Closures:
     """``jobs.define("callable", lambda: resize(picture))``, on ``memory://`` and ``sync://``.
 
-    A function is kept until it has succeeded.  One that was given up is kept with its dead letter, as long as the process
-    lives.
+    A function is kept until it has succeeded; with a dead letter, until the process ends.
     """
 
     def __init__(self) -> None:
@@ -27,7 +26,7 @@ class Closures:
         self._numbers = itertools.count(1)
 
     def admit(self, payload: Any) -> dict[str, Any]:
-        """Keep a function, and give what stands for it."""
+        """Keep a function, and return the payload that stands for it."""
         name = getattr(payload, "__qualname__", type(payload).__name__)
         if not callable(payload):
             raise ArgumentError(f"callable takes a function, not {payload!r:.60}")
@@ -38,7 +37,7 @@ class Closures:
         except TypeError as error:
             raise ArgumentError(f"callable: {name} must need no arguments ({error}): bind them with a lambda") from None
         except ValueError:
-            pass  # some of those that are written in C cannot be asked
+            pass  # some functions written in C have no signature
         number = next(self._numbers)
         self._functions[number] = payload
         return {"function": name, "number": number}
@@ -50,7 +49,7 @@ class Closures:
     def run(self, ctx: JobContext) -> Any:
         number = self._number(ctx.payload)
         if number is None:
-            raise NotAllowed("it is not allowed: its function has run already, or belonged to another process")
+            raise NotAllowed("its function is not here: it has run already, or belonged to another process")
         value = self._functions[number]()
         if not isinstance(value, Signal):
             del self._functions[number]

@@ -1,7 +1,7 @@
-"""Commands of the project: functions that were registered, and lines of the ``onward`` command that were written down.
+"""Commands of the project: registered functions, and configured lines of the ``onward`` command.
 
-A job names a command and, if it is a function, its arguments.  It never brings the words of a command line: those are the
-configuration's, to the last one.
+A job names a command and, if it is a function, its arguments.  It never contains words of a command line: the configuration
+has all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DONE_OR_NOTHING_TO_DO = (0, 6)  # of the exit codes of `onward`
 
 
 class CommandPayload(msgspec.Struct, forbid_unknown_fields=True):
-    """Which one, and what to call it with."""
+    """The name of a command, and its arguments."""
 
     name: str
     arguments: dict[str, Any] = {}
@@ -64,12 +64,12 @@ class Commands(TypedHandler[CommandPayload]):
                 "register a function with @jobs.command, or use another store"
             )
         self._store = store
-        self._folder = str(Path.cwd())  # where a relative path to a store begins, and the configuration is looked for
+        self._folder = str(Path.cwd())  # for relative paths to a store, and for finding the configuration
         self._functions: dict[str, FunctionEntry] = {}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those of all commands, whichever is called."""
+        """The secret places of all commands, whichever is called."""
         known = {each for entry in self._functions.values() for each in entry.secrets}
         return tuple(within("arguments", sorted(known)))
 
@@ -78,18 +78,18 @@ class Commands(TypedHandler[CommandPayload]):
         if inspect.iscoroutinefunction(function):
             raise DefinitionError(f"command {name!r} is async: make it a job with @jobs.job")
         if name in self._functions or name in self._lines:
-            raise DefinitionError(f"a command {name!r} is there already: give one of them another name")
+            raise DefinitionError(f"a command {name!r} is already registered: give one of them another name")
         self._functions[name] = FunctionEntry(JobDefinition(name=job_name(name), handler="command"), function)
         return function
 
     def read(self, payload: Any) -> CommandPayload:
-        """Return the command, if it can be called like that; one that only others know is theirs to judge."""
+        """Return the command; raise if it is known here and cannot be called like that."""
         command = super().read({"name": payload} if isinstance(payload, str) else payload)
         entry = self._functions.get(command.name)
         if entry is not None:
             entry.check(encode_value(command.arguments))
         elif command.name in self._lines and command.arguments:
-            raise ArgumentError(f"command {command.name!r} takes no arguments: its words are the configuration's")
+            raise ArgumentError(f"command {command.name!r} takes no arguments: the configuration has all its words")
         return command
 
     def decoded(self, payload: Any) -> Any:
@@ -117,6 +117,6 @@ class Commands(TypedHandler[CommandPayload]):
         )
 
     def _environment(self) -> dict[str, str]:
-        """Return our environment with the application's settings: the process must sign and encrypt as we do."""
+        """Return this process's environment with the application's settings: the command must sign and encrypt alike."""
         said = {**os.environ, **(self._store or {})}
         return {name: value for name, value in said.items() if value is not None}

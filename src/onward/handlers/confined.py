@@ -1,10 +1,10 @@
-"""Run as a file, by `onward.handlers.limits`: takes limits upon itself, then becomes the program.
+"""A file that `onward.handlers.limits` runs: it sets limits on its own process, then becomes the program.
 
     python -I -S confined.py RLIMIT_CPU=5:6,RLIMIT_NOFILE=64:64 NAME=NAME executable argv…
 
-A limit must hold before the program's first instruction.  Between fork and exec nothing of Python may run in a process that
-has threads, and what a parent sets on a child that runs comes too late; so another process stands in between.  It imports
-nothing of ours.  The second word names the variables that the program is to have: the interpreter adds its own.
+A limit must hold before the program's first instruction.  Between fork and exec no Python code may run in a process that has
+threads, and a limit that a parent sets on a running child comes too late; so this process starts in between.  It imports no
+module of Onward.  The second word names the variables that the program is to have: the interpreter adds its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CANNOT_RUN = 127
 def main(limits: str, names: str, executable: str, argv: list[str]) -> None:
     """Become the program; return only if it cannot be run."""
     variables = {name: os.environ[name] for name in names.split("=") if name}
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by the interpreter, and what is ignored stays so
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them, and programs inherit that
         signal.signal(ignored, signal.SIG_DFL)
     for limit in limits.split(","):
         name, _, values = limit.partition("=")
@@ -32,7 +32,7 @@ def main(limits: str, names: str, executable: str, argv: list[str]) -> None:
 
 
 def _set(kind: int, soft: int, hard: int) -> None:
-    """Set as much as is asked for, or the less that we are allowed ourselves."""
+    """Set a limit, or the lower one that this process has itself."""
     _, most = resource.getrlimit(kind)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
@@ -43,5 +43,5 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
     except (OSError, ValueError, MemoryError) as error:
-        sys.stderr.write(f"it cannot be run: {error!r}\n")
+        sys.stderr.write(f"the program cannot be run: {error!r}\n")
         raise SystemExit(_CANNOT_RUN) from None

@@ -1,7 +1,7 @@
 """Named events, passed to every function that listens.
 
-All listeners of one event are called in one run, one after the other, also after one of them has failed.  If any has, so has
-the run: a retry calls all of them again.
+One run calls all listeners of an event, one after the other, also after one of them has failed.  If any has failed, the run
+has: a retry calls all of them again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EventPayload(msgspec.Struct, forbid_unknown_fields=True):
-    """What happened, and what is to be known about it."""
+    """The name of an event, and its data."""
 
     name: str
     data: Any = None
@@ -50,7 +50,7 @@ class Events(TypedHandler[EventPayload]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those of all listeners, whichever event they listen to."""
+        """The secret places of all listeners, whichever event they listen to."""
         entries = [entry for listeners in self._listeners.values() for entry in listeners.values()]
         return tuple(sorted({f"data{_below(each)}" for entry in entries for each in entry.secrets}))
 
@@ -62,17 +62,17 @@ class Events(TypedHandler[EventPayload]):
         entry = FunctionEntry(JobDefinition(name=listener, handler="event"), function)
         if len(entry.arguments.names) > 1:
             raise DefinitionError(
-                f"listener {listener!r} takes {len(entry.arguments.names)} parameters: it gets the event's data as one, or "
-                f"takes none; gather them in a dataclass"
+                f"listener {listener!r} takes {len(entry.arguments.names)} parameters: let it take one, for the event's "
+                f"data, or none; put several into a dataclass"
             )
         listeners = self._listeners.setdefault(job_name(event), {})
         if listener in listeners:
-            raise DefinitionError(f"a listener {listener!r} of {event!r} is there already: give one another name")
+            raise DefinitionError(f"a listener {listener!r} of {event!r} is already registered: give one another name")
         listeners[listener] = entry
         return function
 
     def read(self, payload: Any) -> EventPayload:
-        """Return the event, if those who listen here can be told of it."""
+        """Return the event; raise if a listener here cannot be called with its data."""
         event = super().read(payload)
         for listener, entry in self._listeners.get(event.name, {}).items():
             try:
@@ -95,10 +95,10 @@ class Events(TypedHandler[EventPayload]):
         failed: dict[str, Exception] = {}
         for listener, entry in listeners.items():
             if failed:
-                time_left.nap()  # the failure may be the end of our time
+                time_left.nap()  # raises if the run's time is over
             try:
                 told[listener] = entry.invoke(ctx, _arguments(entry, payload.data))
-            except Exception as error:  # noqa: BLE001  the others must hear of it all the same
+            except Exception as error:  # noqa: BLE001  the other listeners are called all the same
                 failed[listener] = error
         if failed:
             raise _failure(payload.name, failed, len(listeners), ctx)
@@ -110,7 +110,7 @@ def _arguments(entry: FunctionEntry, data: Any) -> bytes:
 
 
 def _below(place: str) -> str:
-    """Return a place without the parameter that it begins with: data travels without its name."""
+    """Return a place without the name of its parameter: data travels without it."""
     _, slash, rest = place.partition("/")
     return slash + rest
 

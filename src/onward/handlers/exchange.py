@@ -1,11 +1,11 @@
-"""One HTTP exchange with an address that was checked: nothing here looks a name up twice, follows or asks a proxy.
+"""One HTTP exchange with a checked address: no function here resolves a name twice, follows a redirect or uses a proxy.
 
     resolve   the name's addresses, once
     connect   to one of them, and for https: a handshake in which the server shows a certificate for the *name*
     exchange  one request, one answer, then the connection is closed
 
-The socket never blocks.  Waiting is done in naps (`onward.handlers.time_left`), so that one deadline holds for
-all of it: a server that sends a byte a minute is as late as one that sends none.
+The socket never blocks.  The handler waits in short pauses (`onward.handlers.time_left`), so that one deadline holds for the
+whole exchange: a server that sends a byte a minute is as late as one that sends none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEAD_LIMIT = 64 * 1024  # bytes around the body: the answer's head, interim ans
 
 
 class HttpAnswer(NamedTuple):
-    """What a server said."""
+    """The answer of a server."""
 
     status: int
     headers: Mapping[str, str]  # by names in lower case
@@ -44,18 +44,18 @@ class HttpAnswer(NamedTuple):
     truncated: bool
 
 
-class TooMuchSaid(Exception):
-    """A head without end."""
+class HeadTooLong(Exception):
+    """The head of an answer is too long."""
 
 
 def system_resolver(host: str, port: int) -> Iterable[str]:
-    """Return the addresses that the system knows for a name."""
+    """Return the addresses of a name, from the system's resolver."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers)
 
 
 def resolve(target: Target, resolver: Resolver, time_left: TimeLeft) -> Sequence[Address]:
-    """Return all addresses of the target's host.  A thread asks: the system's resolver takes no deadline."""
+    """Return all addresses of the target's host.  A thread calls the resolver, because that has no deadline."""
     if target.address is not None:
         return [target.address]
     answers: list[Address] = []
@@ -98,7 +98,7 @@ def connect(addresses: Iterable[Address], port: int, time_left: TimeLeft) -> soc
 
 
 def _connected(connection: socket.socket, place: tuple[str, int], time_left: TimeLeft) -> int:
-    """Return the system's number for what went wrong, 0 if nothing did."""
+    """Return the system's error number; 0 if there was no error."""
     connection.settimeout(0)
     code = connection.connect_ex(place)
     if code == errno.EINPROGRESS:
@@ -145,16 +145,16 @@ def _answer(response: http.client.HTTPResponse, limit: int) -> HttpAnswer:
 
 
 class _Asking(http.client.HTTPConnection):
-    """Writes requests and reads answers on a connection that is there already."""
+    """Writes requests and reads answers on an existing connection."""
 
     def __init__(self, target: Target, stream: Any) -> None:
         super().__init__(target.host, target.port)
-        self.default_port = 443 if target.scheme == "https" else 80  # which is left away in the Host header
+        self.default_port = 443 if target.scheme == "https" else 80  # left out of the Host header
         self.sock = stream
 
 
 class _Stream:
-    """A socket as `http.client` wants it, on which no call waits longer than there is time left."""
+    """A socket for `http.client`, on which no call waits beyond the deadline."""
 
     def __init__(self, connection: socket.socket, time_left: TimeLeft, limit: int) -> None:
         self._connection = connection
@@ -164,21 +164,21 @@ class _Stream:
     def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
         encrypted = tls.wrap_socket(self._connection, server_hostname=host, do_handshake_on_connect=False)
         self._connection = encrypted
-        self._patiently(encrypted.do_handshake, select.POLLIN)
+        self._waiting(encrypted.do_handshake, select.POLLIN)
 
     def sendall(self, data: Any) -> None:
         left = memoryview(data).cast("B")
         while left:
-            left = left[self._patiently(lambda: self._connection.send(left), select.POLLOUT) :]  # noqa: B023
+            left = left[self._waiting(lambda: self._connection.send(left), select.POLLOUT) :]  # noqa: B023
 
     def makefile(self, mode: str) -> io.BufferedReader:
         return io.BufferedReader(_Reading(self))
 
     def receive_into(self, buffer: Any) -> int:
-        count = self._patiently(lambda: self._connection.recv_into(buffer), select.POLLIN)
+        count = self._waiting(lambda: self._connection.recv_into(buffer), select.POLLIN)
         self._left -= count
         if self._left < 0:
-            raise TooMuchSaid("the head of the answer is too long")
+            raise HeadTooLong("the head of the answer is too long")
         return count
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class _Stream:
     def end(self) -> None:
         self._connection.close()
 
-    def _patiently(self, operation: Callable[[], T], event: int) -> T:
+    def _waiting(self, operation: Callable[[], T], event: int) -> T:
         while True:
             try:
                 return operation()
@@ -197,7 +197,7 @@ class _Stream:
                 _wait(self._connection, select.POLLOUT, self._patience)
             except BlockingIOError:
                 _wait(self._connection, event, self._patience)
-            self._patience.nap()  # one that is never kept waiting may be endless all the same
+            self._patience.nap()  # an answer that never pauses may be endless all the same
 
 
 class _Reading(io.RawIOBase):

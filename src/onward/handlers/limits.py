@@ -1,4 +1,4 @@
-"""What a program may use of the machine, and which of it was not enough when it failed."""
+"""Limits on the resources of a program, and which of them a failed program has reached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 2**62
 class _Kind(NamedTuple):
     resource: str
     signal: int | None = None  # by which it ends a program that exceeds it
-    words: tuple[str, ...] = ()  # by which programs say that they met it
+    words: tuple[str, ...] = ()  # in the errors of programs that have reached it
     grace: int = 0  # until the last limit, which no program can ignore
 
 
@@ -59,7 +59,7 @@ class Limits:
         return [sys.executable, "-I", "-S", str(_CONFINED), ",".join(said), "=".join(env), executable, *argv]
 
     def explanation(self, code: int, words: str) -> str:
-        """Return what the limits have to do with a program that ended like this, to be said after how it ended."""
+        """Return which limits a program that ended like this has reached, as the end of an error text."""
         met = [self._told(name) for name in self._limits if _shows(_KINDS[name], code, words)]
         if met:
             return f", at its limit {' and '.join(met)}"
@@ -74,7 +74,7 @@ def _shows(kind: _Kind, code: int, words: str) -> bool:
 
 
 def never_dump(pid: int) -> None:
-    """Let a program that was started leave no core: a picture of its memory in a file is a leak.  Linux only."""
+    """Let a program leave no core file, which would hold the secrets in its memory.  Linux only."""
     prlimit: Any = getattr(resource, "prlimit", None)
     if prlimit is not None:
         with contextlib.suppress(OSError):  # it has ended; or it changed its user, and then leaves none by itself

@@ -1,9 +1,9 @@
-"""Run a program to its end, with nothing inherited and nothing left behind.
+"""Running a program to its end; it inherits no files, and its child processes end with it.
 
-It leads a process group of its own, and the group is killed before its leader is waited for: until then its number cannot
-be given to another process.  So whatever the program started ends with it, unless it left the group by itself.  If this
-process is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job
-the program joins the group that it finds: that one ends with the process.
+The program leads a process group of its own, and the handler kills the group before it waits for the leader: until then no
+other process can get its number.  So every process that the program started ends with it, unless it left the group.  If this
+process is killed meanwhile, its supervisor knows the number, and does the same.  In a process that runs only this job the
+program stays in the group of that process, which ends with it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class CommandFailed(Exception):
 
 
 class _Said:
-    """A stream's beginning, which is the result, and its end, which tells what went wrong."""
+    """The beginning of a stream, which is the result, and its end, for the error text."""
 
     def __init__(self) -> None:
         self.beginning = bytearray()
         self._end = b""
 
     def add(self, chunk: bytes) -> None:
-        """Keep output up to the limit and drop the rest: a program is never stopped by what it writes."""
+        """Keep output up to the limit and drop the rest: the program can go on writing."""
         self.beginning += chunk[: max(_OUTPUT_LIMIT - len(self.beginning), 0)]
         self._end = (self._end + chunk)[-_TAIL - _BEFORE :]
 
@@ -66,7 +66,7 @@ def run_program(
     fine: Sequence[int] = (0,),
     limits: Limits | None = None,
 ) -> dict[str, Any]:
-    """Run a program; return what it wrote and how it ended, if with one of the codes that are ``fine``."""
+    """Run a program; return its output and its exit code, if that is one of ``fine``; else raise."""
     if limits:
         argv, executable = limits.around(executable, argv, env), sys.executable
     process: subprocess.Popen[bytes] | None = None
@@ -108,7 +108,7 @@ def _start(
 
 
 def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left: TimeLeft) -> None:
-    """Read both streams to their end, and wait for the program's."""
+    """Read both streams to their end, and wait for the end of the program."""
     assert process.stdout is not None
     assert process.stderr is not None
     with selectors.DefaultSelector() as selector:
@@ -124,8 +124,8 @@ def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left:
 
 
 def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
-    """Wait for its end.  It stays a zombie then, so that its number, which is its group's, remains its own."""
-    pause = 0.0005  # nearly always it has closed its streams by ending
+    """Wait for the end of the program, and leave it a zombie: no other process or group gets its number."""
+    pause = 0.0005  # seconds; nearly always the program has ended when its streams have
     with contextlib.suppress(ChildProcessError):  # another thread of this program waits for all children
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             time.sleep(min(time_left.nap(), pause))
@@ -133,7 +133,7 @@ def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
 
 
 def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
-    """End it, once more if an interruption arrives on the way in; seconds pass before there is another."""
+    """End the program; once more if an interruption arrives at the beginning: seconds pass before the next one."""
     try:
         with uninterrupted():
             _end(process, leads=leads)
@@ -144,7 +144,7 @@ def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
 
 def _end(process: subprocess.Popen[bytes], *, leads: bool) -> None:
     """End the program, its children and its pipes."""
-    # One that changed its user is not ours to kill.
+    # This process may not kill a program that changed its user.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,8 +1,8 @@
 """Run a program: an argument list, never a shell; only programs that were allowed; nothing inherited.
 
-A program is named by the very path that was allowed, or by what that path resolves to under the same name.  The path must
-still lead to where it led when it was allowed: a link cannot smuggle in another program, and allowing one face of a program
-of many faces does not allow the others.
+A job names a program by the path that was allowed, or by the path that it resolves to under the same name.  The path must
+still resolve to the same file as when the worker started: a link cannot bring in another program, and allowing one name of a
+program that acts by its name does not allow the others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Shell:
         try:
             self.check(argv)
         except ArgumentError as error:
-            raise NotAllowed(f"it is not allowed: {error}") from None
+            raise NotAllowed(f"the payload is not allowed: {error}") from None
         return run_program(
             argv,
             ctx,
@@ -87,7 +87,7 @@ class Shell:
                 self._options[name] = frozenset(options)
 
     def _allowed(self, argv: list[str]) -> str:
-        """Return where the program is, or refuse it."""
+        """Return the path of the program; raise if it or an option is not allowed."""
         program = argv[0]
         resolved = self._programs.get(program)
         if resolved is None:
@@ -96,8 +96,8 @@ class Shell:
             )
         if os.path.realpath(program) != resolved:
             raise NotAllowed(
-                f"program {program!r:.200} is not allowed: it leads elsewhere than when this worker started; restart the "
-                f"worker if that is meant"
+                f"program {program!r:.200} is not allowed: its path leads to another file than when this worker started; "
+                f"restart the worker if that is intended"
             )
         options = self._options.get(program)
         if options is not None:
@@ -108,5 +108,5 @@ class Shell:
 
 
 def _is_plain(path: str) -> bool:
-    """Return whether it is absolute, and says what it says in one way only."""
+    """Return whether a path is absolute and normal."""
     return path.startswith("/") and not path.startswith("//") and os.path.normpath(path) == path and path != "/"

@@ -1,8 +1,9 @@
-"""Reading the URL of a job, and asking whether its host was allowed.
+"""Reading the URL of a job, and checking that its host is allowed.
 
-There are many ways to write an address, and two programs that read one differently are how a check is got round.  So this
-reads few: a name in ASCII whose last label begins with a letter, four plain decimals, or IPv6 in brackets.  Whatever else
-a resolver might understand (``0x7f.1``, ``2130706433``, ``①②⑦.0.0.1``) is an error, and so is user information.
+There are many ways to write an address, and two programs that read one differently let a check be circumvented.  So this
+module accepts few: a name in ASCII whose last label begins with a letter, four plain decimals, or IPv6 in brackets.  Any
+other form that a resolver might understand (``0x7f.1``, ``2130706433``, ``①②⑦.0.0.1``) is an error, and so is user
+information.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Target(NamedTuple):
-    """Whom to ask for what."""
+    """The parts of a URL."""
 
     scheme: str
     host: str  # a name, or an address without brackets
@@ -40,7 +41,7 @@ class Target(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """To name it in a message: paths and queries may hold secrets."""
+        """The URL without path and query, for messages: these may hold secrets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
@@ -52,14 +53,14 @@ def read_url(url: str) -> Target:
     '/a?b'
     """
     if len(url) > _LONGEST:
-        raise ArgumentError(f"url: it has {len(url):,} characters, and {_LONGEST:,} is the limit")
+        raise ArgumentError(f"url: the URL has {len(url):,} characters, and the limit is {_LONGEST:,}")
     if not _SAFE.fullmatch(url):
         raise ArgumentError(
-            "url: it holds a character that has to be percent-encoded; a host that is not ASCII is written as xn--…"
+            "url: the URL has a character that must be percent-encoded; write a host that is not ASCII as xn--…"
         )
     parts = _URL.fullmatch(url)
     if parts is None:
-        raise ArgumentError("url: it must look like https://host/path")
+        raise ArgumentError("url: write a URL such as https://host/path")
     scheme = parts["scheme"].lower()
     if scheme not in _PORTS:
         raise ArgumentError(f"url: {scheme}: is not http: or https:")
@@ -103,7 +104,7 @@ def _of(address: Address) -> tuple[str, Address]:
 
 
 class Hosts:
-    """Hosts that were allowed: ``api.example.com``; ``*.example.com``, all below it; ``*``, every name but no address."""
+    """The allowed hosts: ``api.example.com``; ``*.example.com``, all below it; ``*``, every name but no address."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         if isinstance(patterns, str):

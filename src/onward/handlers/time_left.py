@@ -1,7 +1,7 @@
-"""How long a handler may wait for another program: until its time is over, or its job is to stop.
+"""How long a handler may wait for another program: until its deadline, or until its job is to stop.
 
-An exception raised in a thread from outside waits until the thread runs Python again.  A handler that sleeps in the kernel
-does not, so it sleeps in short naps and looks around between them.
+An exception raised in a thread from outside waits until the thread runs Python again.  A handler that waits in the kernel
+does not run Python, so it waits in short pauses and checks between them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAP = 0.25
 
 
 class Stopped(Exception):
-    """The job was cancelled, or its lease is lost: what it had begun was ended."""
+    """The job was cancelled, or its lease is lost: the handler has ended the program or the connection."""
 
 
 class TimeLeft:
@@ -31,9 +31,9 @@ class TimeLeft:
         self._until = time.monotonic() + min(left) if left else None
 
     def nap(self) -> float:
-        """How long to wait before asking again.  Raises `TimeoutError` or `Stopped` when there is no point in waiting."""
+        """Return the seconds to wait before the next check.  Raises `TimeoutError` or `Stopped` when the wait is over."""
         if self._ctx.cancelled:
-            raise Stopped("it was stopped: the job was cancelled" if not self._ctx.lost else "it lost its lease")
+            raise Stopped("the job was cancelled while it ran" if not self._ctx.lost else "the job lost its lease")
         if self._until is None:
             return _NAP
         left = self._until - time.monotonic()

@@ -22,8 +22,8 @@ P = TypeVar("P")
 class TypedHandler(Generic[P]):
     """A handler of your own, whose payload is a dataclass, a `msgspec.Struct`, a pydantic model or plain data.
 
-    Say the type as ``payload_type`` and write `handle`, plain or ``async``.  A payload that does not fit is an
-    `ArgumentError` where it is enqueued; one that another program enqueued is refused where it would run.
+    Set the type as ``payload_type`` and write `handle`, plain or ``async``.  A payload that does not fit raises an
+    `ArgumentError` where it is enqueued; a worker refuses one that another program enqueued.
     """
 
     payload_type: Any = Any
@@ -33,10 +33,10 @@ class TypedHandler(Generic[P]):
         raise NotImplementedError
 
     def before_run(self, ctx: JobContext) -> Any:
-        """Called before `handle`.  If it raises, the attempt has failed and `handle` is not called."""
+        """Prepare a run.  If this raises, the attempt has failed and `handle` is not called."""
 
     def after_run(self, ctx: JobContext, ran: Ran) -> Any:
-        """Called after every attempt, failed ones too.  What it raises is logged and changes nothing."""
+        """Clean up after every attempt, failed ones too.  An error here is logged and changes nothing."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class TypedHandler(Generic[P]):
         try:
             payload = self.read(ctx.payload)
         except ArgumentError as error:
-            raise NotAllowed(f"it is not allowed: {error}") from None
+            raise NotAllowed(f"the payload is not allowed: {error}") from None
         return self.handle(ctx, payload)
 
     def read(self, payload: Any) -> P:
@@ -64,5 +64,5 @@ class TypedHandler(Generic[P]):
         return value
 
     def decoded(self, payload: Any) -> Any:
-        """Return what `handle` gets, to find its secrets."""
+        """Return the payload as `handle` gets it, to find its secrets."""
         return self.read(payload)

@@ -1,8 +1,8 @@
-"""Ask a web server: only hosts and methods that were allowed, only addresses of the public Internet.
+"""Requests to web servers: only allowed hosts and methods, only addresses of the public Internet.
 
-The name is resolved once, every answer is checked, and the connection goes to an address that was checked, with the name in
-the Host header and in the handshake.  So a name server that answers differently a second time is never asked, and a
-redirect is an answer like any other.
+The handler resolves the name once, checks every address, and connects to a checked one, with the name in the Host header and
+in the handshake.  So a name server that would answer differently a second time is never asked again, and a redirect is an
+answer like any other.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _VALUE = re.compile(r"[\t -~]{0,8192}")
-_OURS = re.compile(  # they say where a request ends, whom it is for and what may come back
+_OURS = re.compile(  # headers that only Onward sets: they frame the request, name the host or allow other answers
     r"host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|proxy-.*"
 )
 _CHARSET = re.compile(r"charset=\"?(utf-8|us-ascii|iso-8859-1|windows-1252)\b", re.IGNORECASE)
 
 
 class RequestFailed(Exception):
-    """The server answered that it cannot do it now; it is tried again as the job's retry policy says."""
+    """The server answered that it cannot answer the request now; the job's retry policy decides about the next try."""
 
 
 class AskedToWait(Retry):
-    """The server answered that it cannot do it now, and when to come back."""
+    """The server answered that it cannot answer the request now, and when to try again."""
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a job asks for.  ``body`` is text, ``json`` any plain data; give one of them, or neither."""
+    """The request of a job.  ``body`` is text, ``json`` any plain data; give one of them, or neither."""
 
     url: str
     method: str = "GET"
@@ -97,7 +97,7 @@ class Url(TypedHandler[Request]):
         self._now = now
 
     def read(self, payload: Any) -> Request:
-        """Return the request, if a worker that allows its host could send it."""
+        """Return the request; raise if no worker could send it."""
         request = super().read(payload)
         read_url(request.url)
         if request.method not in METHODS:
@@ -151,10 +151,12 @@ class Url(TypedHandler[Request]):
     def _headers_of(self, ctx: JobContext, request: Request, target: Target) -> dict[str, str]:
         headers = {"User-Agent": f"onward/{__version__}", "Accept": "*/*"}
         if request.method not in _HARMLESS:
-            headers["Idempotency-Key"] = ctx.id  # a job may run twice; the server can tell
+            headers["Idempotency-Key"] = ctx.id  # a job may run twice; the server can recognise it
         if request.json is not None:
             headers["Content-Type"] = "application/json"
-        named: dict[str, tuple[str, str]] = {}  # the job's word beats ours, and the configuration beats the job's
+        named: dict[
+            str, tuple[str, str]
+        ] = {}  # the job's headers replace Onward's, the configuration's replace the job's
         for source in (headers, request.headers, self._headers.get(target.host, {})):
             named |= {name.lower(): (name, value) for name, value in source.items()}
         return dict(named.values())
@@ -183,7 +185,7 @@ class Url(TypedHandler[Request]):
         raise Discard(f"{said}: {_quoted(ctx, self._text(answer))}")
 
     def _text(self, answer: HttpAnswer) -> str:
-        """Return the body.  One that is compressed, though that was not asked for, is not unpacked: it may have no end."""
+        """Return the body as text.  A compressed one, which was not requested, is not unpacked: it could be endless."""
         if answer.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             return ""
         charset = _CHARSET.search(answer.headers.get("content-type", ""))
@@ -192,7 +194,7 @@ class Url(TypedHandler[Request]):
 
 
 def retry_after(text: str, now: float) -> float:
-    """Return the seconds that a server asks to wait, 0 if it says nothing that makes sense.
+    """Return the seconds that a server asks to wait; 0 if it names no valid time.
 
     >>> retry_after("120", now=0), retry_after("Thu, 01 Jan 1970 00:02:00 GMT", now=60), retry_after("soon", now=0)
     (120.0, 60.0, 0.0)
@@ -208,7 +210,7 @@ def retry_after(text: str, now: float) -> float:
 
 
 def _quoted(ctx: JobContext, text: str) -> str:
-    """Return the beginning of what a server said: some repeat what they were sent."""
+    """Return the beginning of an answer, scrubbed: some servers repeat the request."""
     return escaped(ctx.scrub(text.strip())[:500])
 
 

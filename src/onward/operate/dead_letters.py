@@ -1,10 +1,10 @@
 """Jobs that were given up: kept with their bytes, their reason and the record of every run, until a person decides.
 
-With a ``dead_letter_queue`` a discarded job also leaves a job there, in the same write: named ``dead_letter``, carrying the
-original.  Register a handler of that name to be told, to alert, to repair.
+With a ``dead_letter_queue`` the write that discards a job also stores a job there: named ``dead_letter``, carrying the
+original.  Register a handler of that name to alert or to repair.
 
-Such a job is signed like any other.  So it carries of the original only what was verified, if signatures are required: else
-a person who can write to the store could have anything signed, by having it refused.
+Onward signs such a job like any other.  So, if signatures are required, it carries of the original only what was verified:
+else a person who can write to the store could get any bytes signed, by having them refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DISCARDED = frozenset({State.DISCARDED})
 
 
 class Died(NamedTuple):
-    """A dead job, as much as is needed to remove it."""
+    """The parts of a dead job that are needed to remove it."""
 
     id: str
     queue: str
@@ -52,7 +52,7 @@ DeadIds = list[Died]
 
 
 class Replay(int):
-    """How many jobs live again; ``skipped`` says of the others why they do not."""
+    """How many jobs were replayed; ``skipped`` says of the others why they were not."""
 
     skipped: dict[str, str]
 
@@ -66,7 +66,7 @@ class Replay(int):
 
 
 class DeadLetters:
-    """Looking at dead jobs, and giving them another life or none."""
+    """Lists, replays and removes dead jobs, and stores dead letters."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class DeadLetters:
         limit: int | None = None,
         dry_run: bool = False,
     ) -> Removed:
-        """Remove dead jobs for good.  All of them, unless told which; with ``older_than`` those that died so long ago, or
-        before that instant.
+        """Remove dead jobs for good: all of them, unless some are chosen; with ``older_than`` those that died so long ago,
+        or before that instant.
 
         With ``dry_run`` nothing is removed; the number says what would be.
         """
@@ -143,7 +143,7 @@ class DeadLetters:
         for start in range(0, len(doomed), _BATCH):
             batch = doomed[start : start + _BATCH]
             named = Query(ids=tuple(each.id for each in batch), states=_DISCARDED, limit=_BATCH)
-            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer: others have removed some meanwhile
+            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer if another process has removed some
             counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
         return Removed(counted)
 
@@ -175,7 +175,7 @@ class DeadLetters:
                     "message": attempt.failure.message,
                 }
             )
-        # Not what the store says now: that may be other bytes than those which were verified.
+        # Not from the store: it may have other bytes now than those that were verified.
         letter = attempt.letter or self._letter(attempt.lease.envelope)
         attempts = stored.attempts + dead.ran
         return self._copy(
@@ -191,7 +191,7 @@ class DeadLetters:
                 self._copy_crashed(each)
             except BackendUnavailable:
                 raise
-            except Exception:  # the others' letters are written all the same
+            except Exception:  # the dead letters of the others are stored all the same
                 logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
 
     def _copy_crashed(self, each: Reaped) -> None:
@@ -228,16 +228,16 @@ class DeadLetters:
         return found[:limit]
 
     def _stored(self, job_id: str, queue: str) -> StoredJob | None:
-        if self._queue is None or queue == self._queue:  # a dead letter's own death leaves no letter
+        if self._queue is None or queue == self._queue:  # a dead letter that is discarded leaves no other
             return None
         return self._backend.get(job_id)
 
     def _of_lease(self, attempt: Attempt) -> StoredJob | None:
-        """Return the job as the store knows it; or, if it cannot tell, as its lease does: without the earlier errors."""
+        """Return the job as the store has it; or, if reading fails, as its lease has it: without the earlier errors."""
         lease = attempt.lease
         try:
             return self._stored(lease.envelope.id, lease.envelope.queue)
-        except BackendUnavailable:  # it is asked again when it answers
+        except BackendUnavailable:  # the caller tries again later
             raise
         except Unsupported:
             pass
@@ -246,7 +246,7 @@ class DeadLetters:
         return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
     def _letter(self, sealed: Sealed) -> Letter | None:
-        """Open what was sealed; None if it cannot be read, or must not be trusted."""
+        """Open a sealed job; None if it cannot be read, or must not be trusted."""
         try:
             return self._encryption.open(open_sealed(sealed, verify=self._verify))
         except EnvelopeError:
@@ -274,13 +274,13 @@ class DeadLetters:
             queue=self._queue,
             job=DEAD_LETTER_JOB,
             payload=payload,
-            # What was not to be shown still is not.
+            # Secrets of the original stay masked.
             secrets=() if letter is None else tuple(within("payload", self._records.secrets(letter))),
             private=self._is_private(stored, letter),
         )
 
     def _is_private(self, stored: StoredJob, letter: Letter | None) -> bool:
-        """Return whether anything of it was encrypted: the copy quotes it in the clear."""
+        """Return whether any part of a job was encrypted: then its copy must be, because it quotes these parts."""
         texts = [stored.reason or "", *(run.failure.message for run in stored.runs)]
         return (letter is not None and letter.enc is not None) or any(map(self._encryption.is_encrypted, texts))
 

@@ -1,4 +1,4 @@
-"""Looking at jobs and steering them: names and times checked, answers as records."""
+"""Looking at jobs and steering them: checks names and times, and returns records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_REQUEST = "cancelled by request"
 
 
 class Inspector:
-    """One method per question or order.  Everything that writes is conditional on the state it finds."""
+    """One method per question or request.  Every write is conditional on the state it finds."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Inspector:
         return answer
 
     def _storable(self, job_id: str, reason: str) -> str:
-        """Return a reason as every store keeps it, without the job's secrets.  The default reason has none."""
+        """Return a reason as every store accepts it, without the job's secrets.  The default reason has none."""
         if not isinstance(reason, str):
             raise OptionError(f"reason must be text, not {type(reason).__name__}")
         if reason == BY_REQUEST:
@@ -105,7 +105,7 @@ class Inspector:
         return bool(self._inspection.replay(Query(ids=(job_id,), states=again, limit=1)).ids)
 
     def forget(self, key: str, job: str | None, stored: str) -> bool:
-        """``stored``: the key as the store keeps it."""
+        """Forget that a key's work was done.  ``stored``: the key as the store has it."""
         hold, job_id = self._inspection.forget_key(stored)
         if hold is Hold.BUSY:
             raise KeyInUse(key, job, job_id or "")
@@ -123,7 +123,7 @@ class Inspector:
         return reaped
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
-        """Count and tell what was given back, and copy dead letters."""
+        """Count and publish jobs that were given back, and copy dead letters."""
         self._reporter.reaped(reaped)
         self._dead_letters.copy_crashed(reaped)
 
@@ -153,7 +153,7 @@ def _finished(asked: State | str | Sequence[State | str] | None) -> frozenset[St
     states = _states(asked)
     if states is not None and states - FINISHED:
         raise OptionError(
-            f"prune removes finished jobs, which are {', '.join(sorted(FINISHED))}, and not those that are "
+            f"prune removes finished jobs, which are {', '.join(sorted(FINISHED))}, not those that are "
             f"{min(states - FINISHED)}: jobs.cancel(id) ends a job that waits"
         )
     return states

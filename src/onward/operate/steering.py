@@ -25,7 +25,7 @@ class SteersJobs:
         return self._inspector.cancel(job_id, reason)
 
     def retry(self, job_id: str) -> bool:
-        """Run a waiting job now, or give a discarded or cancelled one another life."""
+        """Run a waiting job now, or put a discarded or cancelled one back in its queue."""
         return self._inspector.retry(job_id)
 
     def signal(self, job_id: str, name: str, value: Any = None, *, again: bool = False) -> bool:

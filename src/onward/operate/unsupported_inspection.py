@@ -1,6 +1,6 @@
-"""An `Inspection` for brokers, which hand jobs out and take them back, and cannot be asked about them.
+"""An `Inspection` for brokers, which cannot look up jobs.
 
-Every question is refused with an error that says what to do, so nothing is silently absent.
+Every question that a broker cannot answer raises an error that says what to do, so nothing is silently missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def inspection_of(backend: Backend) -> Inspection:
 
 
 def stored_of(lease: Lease, job: str) -> StoredJob:
-    """Return all that a lease tells of its job."""
+    """Return the job of a lease, as far as the lease has it."""
     return StoredJob(
         id=lease.envelope.id,
         queue=lease.envelope.queue,
@@ -58,7 +58,7 @@ def stored_of(lease: Lease, job: str) -> StoredJob:
     )
 
 
-# The verbs of `Inspection` that no broker answers, in the words of the refusal.
+# The verbs of `Inspection` that no broker has, in the words of the error.
 _REFUSED = {
     "get": "look up a job, nor keep its result",
     "get_many": "look up jobs, nor keep their results",
@@ -108,7 +108,7 @@ class Uninspected:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "progress is reported, but a broker cannot keep it: give it a store, "
+                "a job reports progress, but a broker cannot store it: give it a store, "
                 'Onward(url, store="sqlite:///onward.db") or ONWARD_STORE'
             )
         return True

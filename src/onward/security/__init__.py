@@ -1,6 +1,6 @@
-"""Keys, and what is done with them: who wrote a job (signing) and who may read it (encryption).
+"""Keys, signing (it shows which program wrote a job) and encryption (it limits which programs can read it).
 
-Called by the client (`Signing.sign`, `Encryption` while sealing), by an attempt (verify, decrypt) and by what shows jobs.
+Called by the client (`Signing.sign`, `Encryption` while sealing), by an attempt (verify, decrypt) and by records of jobs.
 Knows envelopes and settlements from `onward.job`; knows neither stores nor workers.
 
 Read `key_ring` (what a key is, where keys come from), `signing`, `cipher` and `encryption` (how, then what), `key_file`

@@ -4,10 +4,11 @@ r"""Encryption with the keys that sign: one algorithm to a version, a key for ea
     ciphertext  =  nonce, AES-256-GCM(key; nonce, clear text; version, purpose, key id, namespace, queue, place…)
 
 The nonce is 96 random bits.  The place (a job's id, its name, the number of a delivery) is not stored with the ciphertext:
-who decrypts says where it was found, and what was found elsewhere does not decrypt.  All parts have their length before
-them, so that no two lists of parts are the same bytes.  Ciphertext is written in base64, in the one way to write it.
+the program that decrypts gives the place where it found the text, and a text from another place does not decrypt.  All
+parts have their length before them, so that no two lists of parts are the same bytes.  Ciphertext is base64 in its one
+canonical form.
 
-The newest key encrypts; every active one decrypts.  `cryptography` is imported when it is needed, since most do without it.
+The newest key encrypts; every active one decrypts.  `cryptography` is imported when needed: most applications do without it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["ALGORITHM", "Box", "Cipher"]
 ALGORITHM = "A256GCM"
 _VERSION = b"onward/1 encryption"
 _NONCE = 12  # bytes
-_MOST_BOXES = 4096  # that are kept: names of queues may be made up as one goes
+_MOST_BOXES = 4096  # boxes to keep: a program may make up any number of queue names
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -50,22 +51,22 @@ class Box:
         return b2a_base64(nonce + self._aead.encrypt(nonce, clear, self._start + _parts(*place)), newline=False)
 
     def open(self, text: bytes, *place: str) -> bytes:
-        """Return the clear text, if this is what was encrypted for this very place."""
+        """Return the clear text; raise if the text was not encrypted for this very place."""
         try:
             sealed = a2b_base64(text, strict_mode=True)
-            # Bits that stand for nothing could be changed otherwise.
+            # Else the unused bits of base64 could be changed.
             if b2a_base64(sealed, newline=False) == text and len(sealed) >= _NONCE:
                 return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], self._start + _parts(*place))
         except (self._refusal, Error):
             pass
         raise DecryptionFailed(
-            f"it does not decrypt with key {self.key_id}: the bytes are not those that were encrypted, or they were "
+            f"the text does not decrypt with key {self.key_id}: its bytes were changed, or they were "
             f"encrypted for another job, queue or namespace, or with another secret"
         )
 
 
 class Cipher:
-    """Encrypts and decrypts what belongs to one namespace."""
+    """Encrypts and decrypts texts of one namespace."""
 
     def __init__(self, ring: KeyRing | None, namespace: str) -> None:
         self._ring = ring
@@ -90,7 +91,7 @@ class Cipher:
 
     @property
     def is_able(self) -> bool:
-        """Whether anything can be encrypted or decrypted here."""
+        """Whether this process can encrypt and decrypt: it has a key, and `cryptography` is installed."""
         try:
             self.refuse_without_key()
         except EncryptionUnavailable:
@@ -98,12 +99,12 @@ class Cipher:
         return True
 
     def closing(self, purpose: str, queue: str) -> Box:
-        """Return the box that encrypts now."""
+        """Return the box of the key that encrypts now."""
         assert self._ring is not None
         return self._box(self._ring.signing, purpose, queue)
 
     def opening(self, algorithm: str, key_id: str, purpose: str, queue: str) -> Box:
-        """Return the box that decrypts with this key; raise an error that says what is lacking here."""
+        """Return the box that decrypts with this key; raise an error that says what is missing here."""
         box = self._boxes.get((key_id, purpose, queue))
         if box is not None and algorithm == ALGORITHM:
             return box
@@ -124,10 +125,10 @@ class Cipher:
             ) from None
 
     def digest(self, *parts: str) -> str:
-        """Return the same text for the same parts, which says nothing about them to those without the keys.
+        """Return a keyed hash: the same text for the same parts, from which a program without the keys learns nothing.
 
-        It is made with the oldest key, so that it stays the same while keys come and go, until that one goes.  How old a
-        key is, its id tells: its position does not, since where keys are listed the first signs.
+        It uses the oldest key, so that it stays the same while newer keys are added and removed.  The id of a key says how
+        old it is; its position does not, since the first of a list signs.
         """
         if self._oldest is None:
             oldest = min(self._active.values(), key=lambda key: _by_age(key.id))
@@ -158,13 +159,13 @@ def _refusal() -> type[Exception]:
 
 
 def _derived(key: Key, domain: bytes, *names: str) -> bytes:
-    """Derive a key by RFC 5869, for one block: it says nothing about the secret, nor about a key for anything else."""
+    """Derive a key by RFC 5869, for one block: it reveals neither the secret nor a key for another purpose."""
     extracted = hmac.digest(b"onward/1 encryption keys", key.secret, "sha256")
     return hmac.digest(extracted, domain + _parts(*names) + b"\x01", "sha256")
 
 
 def _by_age(key_id: str) -> list[str | int]:
-    """Dates and numbers in the order of time: 2026-05 before 2026-11, k9 before k10."""
+    """Return what sorts ids of keys by age: 2026-05 before 2026-11, k9 before k10."""
     return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(key_id)]
 
 

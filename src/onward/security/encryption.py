@@ -1,19 +1,18 @@
-"""What of a job is encrypted, and how it is written.
+"""Which parts of a job are encrypted, and in which form they are stored.
 
     what                            written as                                      bound to queue and
     payload                         "<base64>", and `enc` says "A256GCM <key id>"   id, job
     result                          onward/1 A256GCM <key id> <base64>              id, delivery
     error message and traceback     the same                                        id, delivery
     note of a step or signal        the same                                        id, name
-    words of the handler's: the     the same                                        id
+    texts of the handler: the       the same                                        id
       reason of a discard, progress
     unique and idempotency keys     a keyed hash                                    -
 
-An application whose setting is on encrypts what it writes.  One whose setting is off encrypts nothing of its own, but leaves
-nothing in the clear of a job that came encrypted.  A process with the key and `cryptography` decrypts, whatever the setting;
-others see a marker.
+An application whose setting is on encrypts what it writes.  One whose setting is off encrypts only what it writes about jobs
+that came encrypted.  A process with the key and `cryptography` decrypts, whatever the setting; others see a marker.
 
-Whether a job may run that is not encrypted is no question of encryption: who wrote it is, and signatures answer that.
+A worker runs a job that is not encrypted, too: which program wrote it is a question of signatures.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _replace = msgspec.structs.replace
 
 
 class Encrypted(str):
-    """Stands where something is that cannot be decrypted here: ``<encrypted with key 2026-11>``."""
+    """The marker of a text that cannot be decrypted here: ``<encrypted with key 2026-11>``."""
 
     __slots__ = ()
 
 
 class Encryption:
-    """What an application does about encryption."""
+    """Encrypts and decrypts the parts of an application's jobs."""
 
     def __init__(self, ring: KeyRing | None, namespace: str, *, enabled: bool) -> None:
         self._namespace = namespace
@@ -56,26 +55,26 @@ class Encryption:
             self._cipher.refuse_without_key()
 
     def adopt(self, ring: KeyRing | None) -> None:
-        """Encrypt and decrypt with these from now on."""
+        """Encrypt and decrypt with these keys from now on."""
         self._cipher = Cipher(ring, self._namespace)
 
     # Payloads and keys
 
     def close(self, letter: Letter, *, private: bool = False) -> Letter:
-        """Return the letter as it travels.  ``private``: in the clear only where it could not be decrypted either."""
+        """Return the letter as it travels.  ``private``: encrypt it whatever the setting, where that is possible."""
         if not (self.enabled or (private and self._cipher.is_able)):
             return letter
         encrypt = self._payloads(letter)
         return _replace(letter, payload=msgspec.Raw(encrypt(letter.id, bytes(letter.payload))), enc=self._enc(letter))
 
     def form(self, letter: Letter) -> tuple[Letter, Encrypt | None]:
-        """Do the same for a letter whose id and payload are to come: return what encrypts them."""
+        """Do the same for a letter without id and payload: return it with the function that encrypts a payload."""
         if not self.enabled:
             return letter, None
         return _replace(letter, enc=self._enc(letter)), self._payloads(letter)
 
     def open(self, letter: Letter) -> Letter:
-        """Return the letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
+        """Return the letter with its payload in the clear; `enc` still says that it was encrypted.  Raises if it cannot."""
         if letter.enc is None:
             return letter
         algorithm, _, key_id = letter.enc.partition(" ")
@@ -95,10 +94,10 @@ class Encryption:
     def _enc(self, letter: Letter) -> str:
         return f"{ALGORITHM} {self._cipher.closing(_PAYLOAD, letter.queue).key_id}"
 
-    # What workers write
+    # Written by workers
 
     def settlement(self, item: Settlement) -> Settlement:
-        """Return a settlement as it is stored.  What says nothing of the job's own stays readable without a key."""
+        """Return a settlement as it is stored.  Texts of Onward itself stay readable without a key."""
         lease = item.lease
         if not (self.enabled or lease.private) or (item.result is None and item.failure is None and not item.quotes):
             return item
@@ -112,7 +111,7 @@ class Encryption:
         return _replace(item, result=result, failure=failure, reason=reason, spent=spent)
 
     def failure(self, lease: Lease, failure: Failure) -> Failure:
-        """Return what is stored of an error: its class stays readable without a key."""
+        """Return a failure as it is stored: the error's class stays readable without a key."""
         if not (self.enabled or lease.private):
             return failure
         token = str(lease.token)
@@ -123,7 +122,7 @@ class Encryption:
         )
 
     def note(self, lease: Lease, note: str | None) -> str | None:
-        """Return what is stored of the words that go with progress."""
+        """Return the note of a progress report as it is stored."""
         return self._words(lease, _NOTE, note) if self.enabled or lease.private else note
 
     def close_note(self, job_id: str, queue: str, name: str, value: bytes, private: bool) -> bytes:
@@ -150,7 +149,7 @@ class Encryption:
         box = self._cipher.closing(purpose, lease.envelope.queue)
         return f"{_START}{box.key_id} {box.close(clear, lease.envelope.id, *place).decode()}"
 
-    # What is read, with or without a key
+    # Read, with or without a key
 
     def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
         if result is None or not result.startswith(b"onward/"):  # which no JSON does
@@ -172,7 +171,7 @@ class Encryption:
         return None if note is None else self._read_text(note, _NOTE, queue, job_id)
 
     def marker(self, letter: Letter) -> str:
-        """Return what is shown of a payload that cannot be decrypted."""
+        """Return the marker of a payload that cannot be decrypted."""
         return str(_marker((letter.enc or "").partition(" ")[2]))
 
     def is_encrypted(self, text: str) -> bool:

@@ -1,13 +1,13 @@
-"""A ring that comes from a file is read again when the file has changed: keys come and go without a restart.
+"""Reading a ring of keys again when its file has changed, so that keys can be added and removed without a restart.
 
-    what looks                                        when
+    which thread looks                                when
     a thread of its own, in a worker                  every second
     a thread that seals jobs, or drains               when a second has passed since the last look
     a thread that verifies a job of an unknown key    at once: the key may have been added a moment ago
 
-So verifying a job costs what it costs without.  A file that was replaced is read at once.  One that was written over is left
-until it has been at rest for a second: half a file may read as a whole one with a shorter secret.  What cannot be read or
-makes no sense changes nothing; the log says so once.
+So a file makes verifying a job no slower.  `KeyFile` reads a file that was replaced at once, and one that was overwritten
+only when a second has passed since the last write: half a file may be valid, with a shorter secret.  A file that cannot be
+read, or is no key file, changes nothing; the log says so once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _EVERY = 1.0  # seconds between two looks
 _AT_REST = 1.0  # seconds since the last write
 
 
-class _Face(NamedTuple):
-    """What tells whether a file is still the same."""
+class _FileStamp(NamedTuple):
+    """The attributes of a file by which a change is noticed."""
 
     place: tuple[int, int]  # device and number: another file was put in its place
     content: tuple[int, int]  # time and size: it was written to
 
 
 class KeyFile:
-    """The ring of a file as it is now, for an application; ``adopt`` is told of every change."""
+    """The current ring of a file, for an application; calls ``adopt`` with every new ring."""
 
     def __init__(self, ring: KeyRing, path: Path, adopt: Callable[[KeyRing], None]) -> None:
         self.ring = ring
@@ -49,9 +49,9 @@ class KeyFile:
         self._adopt = adopt
         self._looking = threading.Lock()
         self._next = 0.0
-        self._seen: _Face | None = None
-        with contextlib.suppress(OSError):  # the first look finds out what it is like; the ring is a moment older
-            self._seen = self._face()[0]._replace(content=(0, 0))
+        self._seen: _FileStamp | None = None
+        with contextlib.suppress(OSError):  # the first look notices a change since the ring was read
+            self._seen = self._stamp()[0]._replace(content=(0, 0))
         self._complaint: str | None = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -72,7 +72,7 @@ class KeyFile:
             self._read()
 
     def watch(self) -> None:
-        """Look every second from now on, for those who verify and never ask."""
+        """Start a thread that looks every second, for threads that verify and never look."""
         if self._thread is None or not self._thread.is_alive():
             arguments = (weakref.ref(self), self._closed)
             self._thread = threading.Thread(target=_look_on, args=arguments, name="onward-keys", daemon=True)
@@ -87,30 +87,30 @@ class KeyFile:
     def _read(self) -> None:
         self._next = time.monotonic() + _EVERY
         try:
-            face, written_at = self._face()
-            if face == self._seen:
+            stamp, written_at = self._stamp()
+            if stamp == self._seen:
                 return
-            replaced = self._seen is not None and face.place != self._seen.place
+            replaced = self._seen is not None and stamp.place != self._seen.place
             if not replaced and 0 <= time.time() - written_at < _AT_REST:
                 return
             ring = KeyRing.read(self._path)
         except (OSError, OptionError) as error:
             self._complain(error)
             return
-        self._seen, self._complaint = face, None
+        self._seen, self._complaint = stamp, None
         if ring != self.ring:
             self._adopt(ring)
             self.ring = ring  # last: a thread that sees it finds that `adopt` was called
             logger.info("the keys were read again from %s: %s", self._path, ring)
 
-    def _face(self) -> tuple[_Face, float]:
+    def _stamp(self) -> tuple[_FileStamp, float]:
         status = self._path.stat()
-        return _Face((status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)), status.st_mtime
+        return _FileStamp((status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)), status.st_mtime
 
     def _complain(self, error: Exception) -> None:
         if str(error) != self._complaint:
             self._complaint = str(error)
-            logger.error("keys stay as they were, for their file cannot be read again: %s", error)
+            logger.error("the keys are unchanged, because their file cannot be read again: %s", error)
 
 
 def _look_on(subject: weakref.ref[KeyFile], closed: threading.Event) -> None:

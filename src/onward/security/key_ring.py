@@ -1,12 +1,12 @@
 """The keys that sign and verify jobs, and the places they may come from.
 
-A ring has one key that signs and any number that verify; a revoked one stays on it by its id, so that a job it signed is
-refused by name.  Written as text, the first signs::
+A ring has one key that signs and any number that verify.  The id of a revoked key stays on it, so that the refusal of a job
+can name the key.  In the text form the first key signs::
 
     ONWARD_SIGNING_KEYS=2026-11:<secret>,2026-05:<secret>,2025-11:revoked
 
-A file holds the same text, or what ``onward keys`` writes.  Secrets are shown nowhere: not by ``repr``, not in errors, not
-in a pickle.
+A file holds the same text, or what ``onward keys`` writes.  Onward shows secrets nowhere: not by ``repr``, not in errors,
+not in a pickle.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Mode = Literal["off", "warn", "require"]  # what a worker does about jobs that i
 MODES: tuple[Mode, ...] = ("off", "warn", "require")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SHORTEST = 32  # characters of a secret: half of what its owner thinks random may not be
+_SHORTEST = 32  # characters of a secret: enough even if half of them can be guessed
 _REVOKED = "revoked"
 
 
@@ -59,7 +59,7 @@ class Key:
 
     @property
     def fingerprint(self) -> str:
-        """Tells whether two places have the same secret, and nothing else of it."""
+        """A short hash by which people compare secrets.  It reveals nothing else of them."""
         return "" if self.state == _REVOKED else hmac.digest(self.secret, b"onward key fingerprint", "sha256")[:4].hex()
 
 
@@ -93,7 +93,7 @@ class KeyRing:
 
     @classmethod
     def of(cls, source: KeySource, where: str) -> KeyRing:
-        """Make a ring of what is given in code: itself, its text, secrets by id with the one that signs first, or a file."""
+        """Make a ring of a ring, its text, a mapping of ids to secrets with the one that signs first, or a file."""
         match source:
             case KeyRing():
                 return source
@@ -103,7 +103,7 @@ class KeyRing:
                 return cls.parse(source, where)
             case Mapping():
                 return cls._of_pairs(list(source.items()), where)
-            case _:  # not what it is: it may be a secret
+            case _:  # without the value: it may be a secret
                 raise OptionError(f"{where} must be text such as `id:secret,id:secret`, a mapping, a path or a KeyRing")
 
     @classmethod
@@ -119,7 +119,7 @@ class KeyRing:
 
     @classmethod
     def read(cls, path: Path, where: str = "signing_keys") -> KeyRing:
-        """Read a ring from a file: its text, or what `onward keys` wrote."""
+        """Read a ring from a file: the text form, or what `onward keys` wrote."""
         try:
             _refuse_open_to_others(path, where)
             content = path.read_bytes()
@@ -130,7 +130,7 @@ class KeyRing:
             return cls.parse(_decoded(content, place), place, path=path)
         try:
             entries = msgspec.json.decode(content, type=_File).keys
-        except (msgspec.DecodeError, UnicodeDecodeError):  # without its words: they may quote a secret
+        except (msgspec.DecodeError, UnicodeDecodeError):  # without the error's text: it may quote a secret
             raise OptionError(f"{place} is not a key file: `onward keys new --file` writes one") from None
         keys = [
             Key(
@@ -154,7 +154,7 @@ class KeyRing:
             state: KeyState = "verifies" if any(key.state == "signs" for key in keys) else "signs"
             keys.append(Key(id=name, state=state, secret=_checked_secret(secret, name, where)))
         if not any(key.state == "signs" for key in keys):
-            raise OptionError(f"{where} names no key that could sign: `onward keys new` makes one")
+            raise OptionError(f"{where} names no key that can sign: `onward keys new` makes one")
         return cls(keys, path=path)
 
     @property
@@ -169,15 +169,15 @@ class KeyRing:
 
     @property
     def states(self) -> dict[str, str]:
-        """What may be shown of it."""
+        """The ids of the keys with their states, to be shown."""
         return {key.id: key.state for key in self.keys}
 
     def adding(self, key: Key) -> KeyRing:
-        """Return the ring with a new key, which verifies: a process without it would still refuse what it signs."""
+        """Return the ring with a new key that only verifies: processes without it would still refuse its signatures."""
         return KeyRing([replace(key, state="verifies"), *self.keys], path=self.path)
 
     def promoting(self, key_id: str | None = None) -> KeyRing:
-        """Return the ring, signing with another key: the newest, or the one that is named."""
+        """Return the ring with another key that signs: the newest, or the named one."""
         waiting = [key.id for key in self.keys if key.state == "verifies"]
         if key_id is not None and key_id not in waiting:
             raise OptionError(f"{key_id!r:.80} is not a key that verifies: {', '.join(waiting) or 'there is none'}")
@@ -188,7 +188,7 @@ class KeyRing:
         return KeyRing([replace(key, state=changed.get(key.id, key.state)) for key in self.keys], path=self.path)
 
     def revoking(self, key_id: str) -> KeyRing:
-        """Return the ring without the secret of one key: nothing that it signed is run any more."""
+        """Return the ring without the secret of one key: workers refuse every job that it signed."""
         if key_id not in self.states:
             raise OptionError(f"there is no key {key_id!r:.80} on the ring: it has {', '.join(self.states)}")
         if key_id == self.signing.id:
@@ -201,7 +201,7 @@ class KeyRing:
         )
 
     def to_file(self) -> bytes:
-        """Return what a key file holds, secrets and all."""
+        """Return the contents of a key file, with the secrets."""
         entries = [
             _Entry(id=key.id, state=key.state, secret=key.secret.decode(), created_at=key.created_at)
             for key in self.keys
@@ -209,7 +209,7 @@ class KeyRing:
         return msgspec.json.format(msgspec.json.encode(_File(keys=entries)), indent=2) + b"\n"
 
     def to_text(self) -> str:
-        """Return what an environment variable holds, secrets and all: the key that signs comes first, wherever it was."""
+        """Return the value of the environment variable, with the secrets: the key that signs comes first."""
         ordered = [self.signing, *(key for key in self.keys if key is not self.signing)]
         return ",".join(f"{key.id}:{_REVOKED if key.state == _REVOKED else key.secret.decode()}" for key in ordered)
 
@@ -244,16 +244,16 @@ def _checked_id(key_id: Any, where: str) -> str:
 
 
 def _refuse_open_to_others(path: Path, where: str) -> None:
-    """Refuse a file of keys that other users may read, and so sign with, or write."""
+    """Raise for a file of keys that other users may read, and so sign with, or write."""
     found = key_problem(path)
     if found is None:
         return
     problem, can_be_helped = found
     if can_be_helped:
-        raise OptionError(f"{where}: the key file {path} is not yours alone: {problem}")
+        raise OptionError(f"{where}: other users have access to the key file {path}: {problem}")
     if str(path) not in _warned:
         _warned.add(str(path))
-        logger.warning("the key file %s is not this user's alone: %s", path, problem)
+        logger.warning("other users have access to the key file %s: %s", path, problem)
 
 
 _warned: set[str] = set()

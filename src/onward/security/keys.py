@@ -1,4 +1,4 @@
-"""The keys of one application: what is signed and encrypted with them, and the file that they may come from."""
+"""The keys of one application: signing and encryption with one ring, and the file that it may come from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Keys:
         self.note_seals = NoteSeals(self.signing, self.encryption)
 
     def look(self) -> KeyRing | None:
-        """Read the file again if it is time to; gives its ring as it is now, None for keys that never change."""
+        """Read the file again if a second has passed.  Returns the current ring; None for keys that never change."""
         return None if self.file is None else self.file.look()
 
     def refuse_without_key(self) -> None:
@@ -33,7 +33,7 @@ class Keys:
         self.look()
 
     def watch(self) -> None:
-        """Look at the file every second from now on: a worker verifies, and never asks for the ring."""
+        """Look at the file every second from now on: a worker verifies, and never calls `look`."""
         if self.file is not None:
             self.file.watch()
 

@@ -1,4 +1,4 @@
-r"""Who wrote a job: a signature over its sealed bytes, checked before anything of them is read.
+r"""Signing jobs: a signature over the sealed bytes, which a worker checks before it reads any of them.
 
     onward/1 <key-id> <signature>\n<sealed bytes>
 
@@ -29,13 +29,15 @@ from onward.security.key_ring import Key, KeyRing, Mode
 __all__ = ["Signer", "Signing", "Unverified"]
 
 _Mac = Callable[[bytes], bytes]  # sealed bytes -> their signature, as text, with the end of the line
-Unverified = Callable[[Sealed, str], None]  # what is run although it was not verified, and why it was not
+Unverified = Callable[
+    [Sealed, str], None
+]  # called with a job that runs although it was not verified, and why it was not
 
 _BLOCK = 64  # bytes in a block of SHA-256
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))
 _LINE = 45  # bytes of a signature in base64, and the end of the line
-_MOST_QUEUES = 4096  # prepared states that are kept: names of queues may be made up as one goes
+_MOST_QUEUES = 4096  # prepared states to keep: a program may make up any number of queue names
 
 
 class Signer:
@@ -53,7 +55,7 @@ class Signer:
         self._usual: dict[str, _Mac] = {}
 
     def sign(self, queue: str) -> Callable[[bytes], bytes]:
-        """Return what puts a header before the sealed bytes of this queue's jobs."""
+        """Return the function that puts a header before the sealed bytes of this queue's jobs."""
         assert self._signing is not None
         mac, start = self._mac(self._signing, queue), self._start
         return lambda body: b"%b%b%b" % (start, mac(body), body)
@@ -76,7 +78,7 @@ class Signer:
         )
 
     def body(self, sealed: Sealed) -> bytes | None:
-        """Return the sealed bytes if the key that signs here has signed them, as it has nearly always."""
+        """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
         data = sealed.data
         if self._signing is None or not data.startswith(self._start):
             return None
@@ -87,7 +89,7 @@ class Signer:
         return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
-        """Say why no key of the ring has signed this for this queue; None if one has."""
+        """Return why the signature does not count for this queue; None if it does."""
         mac = self._prepared.get((key_id, queue))
         if mac is None:
             key = self._active.get(key_id)
@@ -98,12 +100,12 @@ class Signer:
         if compare_digest(mac(body), signature + b"\n"):
             return None
         return (
-            f"its signature by key {key_id.decode()} does not match: the bytes are not those that were signed, or they were "
+            f"its signature by key {key_id.decode()} does not match: its bytes were changed, or they were "
             f"signed for another queue or namespace, or with another secret"
         )
 
     def knows(self, key_id: bytes) -> bool:
-        """Return whether more can be said of a key than that it is unknown here."""
+        """Return whether a key is on the ring, revoked ones included."""
         return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
 
     def _stranger(self, key_id: bytes) -> str:
@@ -131,7 +133,7 @@ class Signer:
 
 
 class Signing:
-    """What an application does about signatures: it signs if it has a key, and verifies as its mode says."""
+    """Signs an application's jobs if it has a key, and verifies them as its mode says."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class Signing:
         unverified: Unverified,
         look: Callable[[], object] | None = None,  # for keys that are new: may `adopt` another ring
     ) -> None:
-        # With a ring and no mode, "off" would verify nothing though there are keys, and "require" would stop a roll-out.
+        # With a ring and no mode it warns: "off" would ignore the keys, and "require" would refuse jobs during a roll-out.
         self.mode: Mode = mode or ("off" if ring is None else "warn")
         self._namespace = namespace
         self._unverified = unverified
@@ -150,7 +152,7 @@ class Signing:
         self.adopt(ring)
 
     def adopt(self, ring: KeyRing | None) -> None:
-        """Sign and verify with these from now on."""
+        """Sign and verify with these keys from now on."""
         self._ring = ring
         self._signer = Signer(ring, self._namespace)
 
@@ -160,14 +162,14 @@ class Signing:
 
     @property
     def sign(self) -> Sign | None:
-        """How jobs are signed here; None if they are not."""
+        """The function that signs jobs here; None if they are not signed."""
         if self._ring is not None:
             return self._sign
         return self._refuse if self.required else None
 
     @property
     def verify(self) -> Verify | None:
-        """How jobs are verified here; None if they are not."""
+        """The function that verifies jobs here; None if they are not verified."""
         match self.mode:
             case "off":
                 return None
@@ -232,13 +234,13 @@ class Signing:
         return body, self._signer.refusal(sealed.queue, key_id, signature, body)
 
     def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
-        """Raise: no worker that is set up like this program would run it."""
+        """Raise instead of signing: a worker with the same settings would refuse the job."""
         self.refuse_without_key()
         raise AssertionError("there is a key after all")
 
 
 def _prepare(key: bytes, start: bytes) -> _Mac:
-    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of starting anew."""
+    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of computing them again."""
     block = key.ljust(_BLOCK, b"\0")
     inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
     inner.update(start)
@@ -255,7 +257,7 @@ def _prepare(key: bytes, start: bytes) -> _Mac:
 
 
 def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
-    """Derive a key by RFC 5869, for one block: that of one queue says nothing about the others or the secret."""
+    """Derive a key by RFC 5869, for one block: the key of one queue reveals neither the others nor the secret."""
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")

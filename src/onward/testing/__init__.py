@@ -1,9 +1,9 @@
-"""What tests need: those of a program here, those of a store in `contract` and `machine`.
+"""Help for tests: for those of a program here, for those of a store in `contract` and `machine`.
 
 Imported by tests and by the pytest plugin, by no other room.
 
-Read `assertions` (what was enqueued), `clock` (time that tests move), `simulation` with `effects` (crash a handler after
-each thing it does), `emptying`.
+Read `assertions` (which jobs were enqueued), `clock` (time that tests move), `simulation` with `effects` (crash a handler
+after each of its effects), `emptying`.
 """
 
 from onward.testing.assertions import assert_enqueued, assert_not_enqueued

@@ -1,4 +1,4 @@
-"""What was enqueued, as a test asks: a failure lists what was enqueued instead, the nearest first."""
+"""Assertions about enqueued jobs: a failure lists the jobs that were enqueued instead, the nearest first."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def assert_enqueued(
     """Pass if such a job is enqueued, or exactly ``count`` of them; returns them in the order they were enqueued.
 
     Without arguments, any call matches; with arguments, those that the handler would see as this call: a default that was
-    left out equals one that was said.  ``payload`` and ``meta`` name only what must be in them; ``delay`` and ``at`` are
-    meant to the second.  Looks at the jobs that wait or run, and with ``finished=True`` also at those that have ended.
+    left out equals one that was given.  ``payload`` and ``meta`` name only what must be in them; ``delay`` and ``at`` are
+    compared to the second.  Looks at the jobs that wait or run, and with ``finished=True`` also at those that have ended.
     """
     options = {"queue": queue, "priority": priority, "delay": delay, "at": at, "meta": meta, "payload": payload}
     wanted = _Wanted.of(job, args, kwargs, options, others=_said({"count": count, "finished": finished or None}))
@@ -74,7 +74,7 @@ def assert_not_enqueued(
     finished: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Pass if no such job is enqueued.  The same words as in `assert_enqueued`."""
+    """Pass if no such job is enqueued.  The arguments are those of `assert_enqueued`."""
     options = {"queue": queue, "priority": priority, "delay": delay, "at": at, "meta": meta, "payload": payload}
     wanted = _Wanted.of(job, args, kwargs, options, others=_said({"finished": finished or None}))
     candidates = [_Candidate(record, wanted.differences(record)) for record in _records(jobs)]
@@ -84,7 +84,7 @@ def assert_not_enqueued(
 
 
 class _Wanted:
-    """What a test asks for."""
+    """The job that a test expects."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class _Wanted:
         if not isinstance(job, str):
             raise OptionError(f"name a job that @jobs.job made, or its name as text, not {job!r:.60}")
         if args:
-            raise OptionError(f"only the job itself knows where its arguments belong: give those of {job!r} by name")
+            raise OptionError(f"{job!r} is only a name, so its parameters are unknown: give arguments by name")
         return cls(job, said, call=_plain(kwargs) if kwargs else None)
 
     def differences(self, record: JobRecord) -> list[str]:
-        """Say where a job is not what was asked for; empty if it is."""
+        """Yield the differences between a job and the expected one."""
         return list(self._differences(record))
 
     def _differences(self, record: JobRecord) -> Iterator[str]:
@@ -145,7 +145,7 @@ class _Wanted:
                     yield from _missing(value, record.reveal(), "")
 
     def _same_call(self, payload: Any) -> bool:
-        """Return whether the handler would be called with the same: as it was stored, or after its own defaults."""
+        """Return whether the handler would get the same arguments: as they were stored, or with its defaults."""
         if payload == self._call:
             return True
         if self._arguments is None:
@@ -203,7 +203,7 @@ def _said(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Options in the form in which a record has them."""
+    """Return options in the form in which a record has them."""
     if "delay" in said and "at" in said:
         raise OptionError("give delay or at, not both")
     checked = dict(said)
@@ -219,15 +219,15 @@ def _checked(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what a value is once it has travelled as JSON."""
+    """Return a value as it is after travelling as JSON."""
     try:
         return msgspec.json.decode(encode_value(value))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ArgumentError(f"what a job cannot carry, none does: {error}") from None
+        raise ArgumentError(f"no job can carry this value: {error}") from None
 
 
 def _missing(wanted: Any, got: Any, what: str, *, exactly: bool = False) -> Iterator[str]:
-    """Say where ``got`` lacks what is wanted; ``exactly``: or has more."""
+    """Yield where ``got`` lacks what is wanted; ``exactly``: or has more."""
     if not isinstance(wanted, dict) or not isinstance(got, dict):
         if wanted != got:
             yield f"{what or 'payload '}is {got!r}, not {wanted!r}"

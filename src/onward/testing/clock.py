@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class FakeClock:
             return self._micros
 
     def advance(self, by: float | timedelta) -> None:
-        """Move on by seconds or a timedelta.  A negative step goes back, as a host's clock may."""
+        """Move the clock by seconds or a timedelta; by a negative step back, as a host's clock may go."""
         step = by // _MICROSECOND if isinstance(by, timedelta) else round(by * SECOND)
         with self._lock:
             self._micros += step
 
     def set(self, instant: datetime) -> None:
-        """Jump to an instant."""
+        """Set the clock to an instant."""
         micros = _instant(instant)
         with self._lock:
             self._micros = micros

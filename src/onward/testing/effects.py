@@ -1,4 +1,4 @@
-"""What a handler does to the world, recorded; and the accident that follows right after one of these effects."""
+"""Recording the effects of a handler, and simulating an accident right after one of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Crash(BaseException):
 
 
 class Effect(NamedTuple):
-    """Something that a handler did to the world."""
+    """One effect of a handler outside its process, such as a charged card."""
 
     number: int  # in its scenario, from 1
     run: int  # of the handler, from 1
@@ -39,24 +39,24 @@ class Effect(NamedTuple):
 
 
 class Effects:
-    """Records what a handler does to the world.  Outside a simulation it is not in the way: calls go through, unrecorded."""
+    """Records the effects of a handler.  Outside a simulation calls go through, unrecorded."""
 
     def __init__(self) -> None:
         self._patches: list[tuple[Any, str, str]] = []
         self._scenario: Recording | None = None
 
     def record(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Say that something has happened: ``effects.record("charged", order)``, in a fake of the outside world."""
+        """Record an effect: ``effects.record("charged", order)``, in a fake of another system."""
         if self._scenario is not None:
             self._scenario.happened(name, args, kwargs)
 
     def wrap(self, function: F, *, name: str | None = None) -> F:
-        """Return the same function, async or not, whose calls are effects.  One that raises has done nothing."""
+        """Return a function, async or not, whose calls are effects.  A call that raises is none."""
         return cast("F", self._wrapped(function, name or _name_of(function)))
 
     def patch(self, target: object, attribute: str, *, name: str | None = None) -> None:
         """Wrap an attribute of a module, an object or a class while a simulation runs: ``effects.patch(bank, "charge")``."""
-        if not callable(getattr(target, attribute)):  # one that does not exist is told here, too
+        if not callable(getattr(target, attribute)):  # raises, too, if there is no such attribute
             raise OptionError(f"{attribute} of {target!r:.60} cannot be called, so it can have no effect")
         self._patches.append((target, attribute, name or attribute))
 
@@ -107,7 +107,7 @@ class Effects:
         async def acall(*args: Any, **kwargs: Any) -> Any:
             return await call(*args, **kwargs)
 
-        # Not every callable has what `wraps` copies, and a mock has too much.
+        # Not every callable has the attributes that `wraps` copies, and a mock has too many.
         wrapper = acall if inspect.iscoroutinefunction(function) else call
         return functools.wraps(function)(wrapper) if inspect.isroutine(function) else wrapper
 
@@ -131,7 +131,7 @@ class Plan(NamedTuple):
 
 
 class _Run:
-    """One start of the handler.  Known to everything that it starts, so that nothing survives its crash."""
+    """One run of the handler.  Its threads and tasks know it, so that none has effects after its crash."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -186,7 +186,7 @@ class Recording:
         raise Crash(f"after effect {effect.number}, {effect}")
 
     def returned(self, value: Any) -> Any:
-        """Pass on what the handler returned; lose the lease first, if this success is to be lost."""
+        """Return the handler's result; lose the lease first, if this success is to be lost."""
         if self._plan.kind == "duplicate" and not self._success_lost and not isinstance(value, Signal):
             self._success_lost = True
             self._lose_the_lease()
@@ -194,7 +194,7 @@ class Recording:
 
     def refuse_the_dead(self) -> _Run | None:
         """Raise in a run that has crashed; return the run that calls, None before the handler was started."""
-        # A plain thread does not inherit the context: it is taken for a part of the last run.
+        # A plain thread does not inherit the context: it counts as a part of the last run.
         run = _current_run.get() or (self.runs[-1] if self.runs else None)
         if run is not None and run.dead:
             raise Crash("this process is dead")

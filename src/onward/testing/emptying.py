@@ -1,4 +1,4 @@
-"""A store as new, between two tests."""
+"""Emptying a store between two tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["empty_store"]
 def empty_store(jobs: Onward) -> None:
     """Remove every job of an application, finished ones too, with all keys that they hold; and resume every queue.
 
-    The store's other namespaces are left alone.  For tests: what is gone is gone.
+    The store's other namespaces are left alone.  For tests: the jobs cannot be restored.
     """
     if not isinstance(jobs.backend, Emptying):
         raise Unsupported("a broker cannot be emptied from here: let tests use memory://, or a database")

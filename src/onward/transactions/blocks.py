@@ -10,7 +10,7 @@ __all__ = ["Blocks"]
 
 
 class Blocks:
-    """What the transactions of an application's handlers share."""
+    """The parts that the transactions of an application's handlers share."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onward.base.wording import a
-from onward.contract.transactions import Dialect, Rows, Statement
+from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
 from onward.transactions.drivers import (
     Aiosqlite,
@@ -21,7 +21,6 @@ from onward.transactions.drivers import (
     Psycopg,
     Psycopg2,
     PyMySQL,
-    Speech,
     Sqlite,
     refuse_autocommit,
     rows_of,
@@ -36,7 +35,7 @@ class _Alchemy(OfSync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection.connection() if hasattr(connection, "add_all") else connection)
         self._given = connection
-        self.speech = _spoken_by(self._connection.dialect)
+        self.dialect, self.style = _dialect_and_style(self._connection)
 
     def check(self) -> None:
         if _commits_by_itself(self._connection):
@@ -58,7 +57,9 @@ class _AsyncAlchemy(OfAsync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self._given = connection
-        self.speech = _spoken_by((connection.get_bind() if hasattr(connection, "add_all") else connection).dialect)
+        self.dialect, self.style = _dialect_and_style(
+            connection.get_bind() if hasattr(connection, "add_all") else connection
+        )
 
     async def check(self) -> None:
         if hasattr(self._connection, "add_all"):
@@ -80,18 +81,18 @@ def _commits_by_itself(connection: Any) -> bool:
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
         return True
     driver = connection.connection.dbapi_connection
-    if getattr(driver, "in_transaction", False) is True:  # SQLite: whatever its settings are, it has begun
+    if getattr(driver, "in_transaction", False) is True:  # SQLite: a transaction has begun, whatever the settings are
         return False
     try:
         return bool(connection.dialect.detect_autocommit_setting(driver))
-    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver that cannot say
+    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver without this attribute
         return False
 
 
 class _Django(OfSync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
-        self.speech = Speech(_ours(connection.vendor), "format")
+        self.dialect, self.style = _dialect(connection.vendor), "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.in_atomic_block:
@@ -106,7 +107,7 @@ class _Django(OfSync):
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
 
 
-# Telling them apart
+# Recognising connections
 
 _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
     ("psycopg", "Connection", Psycopg),
@@ -128,7 +129,7 @@ _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
 
 
 def caller_of(connection: Any) -> Caller | AsyncCaller:
-    """Return what runs statements on this connection."""
+    """Return the object that runs statements on this connection."""
     for module, name, caller in _KINDS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(connection, kind):
@@ -136,12 +137,12 @@ def caller_of(connection: Any) -> Caller | AsyncCaller:
     if hasattr(connection, "vendor") and hasattr(connection, "in_atomic_block"):  # Django's own is a proxy
         return _Django(connection)
     if hasattr(type(connection), "enqueue") and hasattr(type(connection), "complete"):
-        raise TransactionError("this is the transaction of a handler: it enqueues by itself, `conn.enqueue(...)`")
+        raise TransactionError("this is the transaction of a handler: enqueue with `conn.enqueue(...)`")
     if opens := _opener(connection):
         raise TransactionError(f"this is no connection, it makes them: pass one that has begun, `{opens}`")
     raise TransactionError(
-        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
-        f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
+        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is not a connection that can be joined: pass one "
+        f"of psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
         f"AsyncConnection, AsyncSession) or Django (django.db.connection)"
     )
 
@@ -163,14 +164,14 @@ def _opener(given: Any) -> str | None:
     return None
 
 
-def _spoken_by(dialect: Any) -> Speech:
-    if dialect.driver == "asyncpg":
-        return Speech("postgresql", "dollar")
-    ours = _ours(dialect.name)
-    return Speech(ours, "qmark" if ours == "sqlite" else "format")
+def _dialect_and_style(connection: Any) -> tuple[Dialect, Style]:
+    if connection.dialect.driver == "asyncpg":
+        return "postgresql", "dollar"
+    dialect = _dialect(connection.dialect.name)
+    return dialect, "qmark" if dialect == "sqlite" else "format"
 
 
-def _ours(database: str) -> Dialect:
+def _dialect(database: str) -> Dialect:
     match database:
         case "postgresql" | "sqlite" | "mysql":
             return database

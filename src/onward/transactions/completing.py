@@ -6,11 +6,11 @@
             conn.execute("UPDATE orders SET paid = true WHERE id = %s", (order,))
             conn.enqueue(send_receipt, order)
 
-What the handler writes, what it enqueues and the success of its job are committed together, when the block ends, or nothing
-is.  If the lease was lost meanwhile, nothing is: the worker that has the job now will do it.
+The end of the block commits the handler's writes, the jobs it enqueued and the success of its job together, or none of them.
+If the lease was lost meanwhile, it commits none: the worker that has the job now will run it.
 
-A commit without an answer may have happened.  Then the store is asked before anything is decided: it waits for the old
-session to let go of the job, and knows.
+A commit without an answer may have happened.  Then the block asks the store before it decides: the store waits until the old
+session has released the job's row, and then knows.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ H = TypeVar("H")
 logger = get_logger("onward.job")
 
 _NOT_THE_HANDLERS = ("commit", "rollback", "close")
-# What begins or ends a transaction.  One that comes another way is found before the commit, when it is too late to prevent.
+# Statements that begin or end a transaction.  One that is sent another way is noticed before the commit, but not prevented.
 _ENDS_IT = re.compile(
     r"\s*(COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!(\s+(WORK|TRANSACTION))?\s+TO\b))\b",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(r"\s*ATTACH\b", re.IGNORECASE)  # SQLite's word; it commits each file by itself
+_ELSEWHERE = re.compile(r"\s*ATTACH\b", re.IGNORECASE)  # SQLite commits each attached file by itself
 
 
 def open_block(blocks: Blocks, lease: Lease, context: JobContext, connection: Any) -> Block | CallersBlock:
@@ -61,21 +61,21 @@ def open_block(blocks: Blocks, lease: Lease, context: JobContext, connection: An
 
 
 def note_after_completion(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
-    """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
+    """Record an error that a run raised after its transaction had completed its job, or an interruption that it ignored."""
     failure = attempt.failure or attempt.swallowed
     assert failure is not None
-    if attempt.failure is not None:  # what was swallowed is told with every other
+    if attempt.failure is not None:  # an ignored interruption is logged elsewhere
         job_id = attempt.lease.envelope.id
         logger.warning(
             "job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message
         )
     if isinstance(store, Transacts):
-        with suppress(BackendError):  # it was logged, above
+        with suppress(BackendError):  # the error was logged, above
             store.note_after_completion(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
 
 
 class _Handlers:
-    """What a handler gets, sync or async."""
+    """The base of the connections of handlers, sync and async."""
 
     def __init__(self, completion: Completion, blocks: Blocks, context: JobContext) -> None:
         self._completion = completion
@@ -86,7 +86,7 @@ class _Handlers:
 
     @property
     def connection(self) -> Any:
-        """The driver's connection itself, for libraries that want nothing else.  The handler's until the block ends."""
+        """The driver's connection itself, for libraries that need it.  The handler may use it until the block ends."""
         self._refuse_if_left()
         return self._completion.connection
 
@@ -105,7 +105,7 @@ class _Handlers:
             _refuse_to_end(ending[1].upper())
         if isinstance(statement, str) and _ELSEWHERE.match(statement):
             raise TransactionError(
-                "what is written to another file is no part of this job's commit: open a connection of its own for it, "
+                "a write to another file is not part of this job's commit: open a connection of its own for it, "
                 "before the block or after it"
             )
         cursor = self.connection.cursor()
@@ -113,7 +113,7 @@ class _Handlers:
         return cursor
 
     def _refuse_if_left(self) -> None:
-        """Refuse if the block has ended: its connection may be another handler's by now."""
+        """Raise if the block has ended: another handler may have its connection now."""
         if self.left:
             raise TransactionError(
                 "the block of this transaction has ended, and its connection with it: do it inside the block, or enqueue "
@@ -122,10 +122,10 @@ class _Handlers:
 
 
 class HandlerTransaction(_Handlers):
-    """The connection of a handler: the driver's own, and the words that are about its job."""
+    """The connection of a handler: the driver's own, and the methods for its job."""
 
     def execute(self, statement: str, parameters: Any = (), /) -> Any:
-        """Run a statement; gives the driver's cursor."""
+        """Run a statement.  Returns the driver's cursor."""
         return self._execute(statement, parameters)
 
     @overload
@@ -147,9 +147,9 @@ class HandlerTransaction(_Handlers):
 
 
 class AsyncHandlerTransaction(_Handlers):
-    """The same for an async handler: what talks to the store does so in the block's own thread, one call at a time.
+    """The connection of an async handler: it calls the store in the block's own thread, one call at a time.
 
-    A task that is cancelled meanwhile is cancelled when the call has ended: else the next call would read its answer.
+    A task that is cancelled during a call ends when the call has ended: else the next call would read its answer.
     """
 
     def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: OwnThread) -> None:
@@ -157,7 +157,7 @@ class AsyncHandlerTransaction(_Handlers):
         self._thread = thread
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
-        """Run a statement; gives the driver's cursor, which holds what it found."""
+        """Run a statement.  Returns the driver's cursor, which has the rows."""
         return await self.run(lambda _: self._execute(statement, parameters))
 
     async def run(self, act: Callable[[Any], T]) -> T:
@@ -204,7 +204,7 @@ class Block:
         except BaseException:
             if (
                 completion is not None
-            ):  # it was interrupted meanwhile: `__exit__` is not called for a block that was not entered
+            ):  # the handler was interrupted meanwhile: Python calls no `__exit__` for a block that was not entered
                 completion.roll_back()
             self._context.leave_transaction()
             raise
@@ -215,7 +215,7 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # From here on the run is not torn apart: it would not know what has become of its job.
+        # From here on the run is not interrupted: it would not know what has become of its job.
         with uninterrupted():
             self._left()
             self._end(failed=error is not None)
@@ -272,8 +272,8 @@ class Block:
         if not settled.applied:
             self._context.lose()
             raise LeaseLost(
-                f"job {self._lease.envelope.id} is no longer this worker's: its transaction was rolled back, and nothing of "
-                f"it happened"
+                f"this worker has lost the lease of job {self._lease.envelope.id}: its transaction was rolled "
+                f"back, and nothing of it was committed"
             )
 
     def _commit(self) -> None:

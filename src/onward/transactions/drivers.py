@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
@@ -25,7 +25,6 @@ __all__ = [
     "Psycopg",
     "Psycopg2",
     "PyMySQL",
-    "Speech",
     "Sqlite",
     "refuse_autocommit",
     "rows_of",
@@ -35,21 +34,15 @@ _IDLE = 0  # libpq's word for a connection that is in no transaction
 _IN_TRANSACTION = 1  # MySQL's bit for one that is
 
 
-class Speech(NamedTuple):
-    """What a connection speaks."""
-
-    dialect: Dialect
-    style: Style
-
-
 class Caller(Protocol):
     """A connection that blocks."""
 
     waits: Literal[False]
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def check(self) -> None:
-        """Refuse if what is run here would be committed at once."""
+        """Raise if a statement would be committed at once."""
         ...
 
     def run(self, statement: Statement) -> Rows: ...
@@ -65,7 +58,8 @@ class AsyncCaller(Protocol):
     """A connection to be awaited."""
 
     waits: Literal[True]
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     async def check(self) -> None: ...
 
@@ -78,7 +72,8 @@ class AsyncCaller(Protocol):
 
 class OfSync:
     waits: Literal[False] = False
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -89,7 +84,8 @@ class OfSync:
 
 class OfAsync:
     waits: Literal[True] = True
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -111,7 +107,8 @@ class _OfLibpq:
 
 
 class Psycopg(_OfLibpq, OfSync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     def check(self) -> None:
         connection = self._connection
@@ -126,7 +123,8 @@ class Psycopg(_OfLibpq, OfSync):
 
 
 class AsyncPsycopg(_OfLibpq, OfAsync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     async def check(self) -> None:
         connection = self._connection
@@ -142,7 +140,8 @@ class AsyncPsycopg(_OfLibpq, OfAsync):
 
 
 class Psycopg2(_OfLibpq, OfSync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.autocommit and self._connection.info.transaction_status == _IDLE:
@@ -156,7 +155,8 @@ class Psycopg2(_OfLibpq, OfSync):
 
 
 class Asyncpg(OfAsync):
-    speech = Speech("postgresql", "dollar")
+    dialect: Dialect = "postgresql"
+    style: Style = "dollar"
 
     async def check(self) -> None:
         if not self._connection.is_in_transaction():
@@ -176,7 +176,8 @@ class Asyncpg(OfAsync):
 
 
 class PyMySQL(OfSync):
-    speech = Speech("mysql", "format")
+    dialect: Dialect = "mysql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.server_status & _IN_TRANSACTION:
@@ -192,7 +193,8 @@ class PyMySQL(OfSync):
 
 
 class Mysqlclient(OfSync):
-    speech = Speech("mysql", "format")
+    dialect: Dialect = "mysql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._has_begun():
@@ -207,7 +209,7 @@ class Mysqlclient(OfSync):
         return True  # the driver does not say; to roll back what is not open harms nothing
 
     def _has_begun(self) -> bool:
-        """Ask whether a transaction has begun: the driver does not say, MariaDB does, and MySQL cannot be asked."""
+        """Return whether a transaction has begun: the driver does not know, MariaDB does, and MySQL cannot be asked."""
         try:
             ((begun,),) = self.run(Statement("SELECT @@in_transaction"))
         except sys.modules["MySQLdb"].Error:
@@ -219,7 +221,8 @@ class Mysqlclient(OfSync):
 
 
 class Sqlite(OfSync):
-    speech = Speech("sqlite", "qmark")
+    dialect: Dialect = "sqlite"
+    style: Style = "qmark"
 
     def check(self) -> None:
         _check_sqlite(self._connection)
@@ -235,7 +238,8 @@ class Sqlite(OfSync):
 
 
 class Aiosqlite(OfAsync):
-    speech = Speech("sqlite", "qmark")
+    dialect: Dialect = "sqlite"
+    style: Style = "qmark"
 
     async def check(self) -> None:
         _check_sqlite(self._connection)
@@ -249,7 +253,7 @@ class Aiosqlite(OfAsync):
 
 
 def _check_sqlite(connection: Any) -> None:
-    # From 3.12 on a connection may also say it with a word of its own: False has a transaction open at all times.
+    # From 3.12 on a connection has an attribute for it: with False a transaction is open at all times.
     autocommit = getattr(connection, "autocommit", -1)
     on_its_own = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
     if on_its_own and not connection.in_transaction:
@@ -263,6 +267,6 @@ def rows_of(cursor: Any) -> Rows:
 
 def refuse_autocommit(instead: str) -> None:
     raise TransactionError(
-        f"this connection is in no transaction and commits every statement at once, so there is nothing to join: begin one "
+        f"this connection is in no transaction and commits every statement at once: begin a transaction "
         f"first ({instead}), or enqueue without `jobs.transaction`"
     )

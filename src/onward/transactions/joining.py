@@ -3,9 +3,9 @@
     with jobs.transaction(connection) as tx:            async with jobs.transaction(connection) as tx:
         tx.enqueue(send_welcome, 42)                        await tx.enqueue(send_welcome, 42)
 
-Leaving the block commits nothing: the transaction is the caller's.  What is enqueued is written at once, so what is wrong
-is said there; no other connection sees it before the commit.  No event tells of it, for Onward does not see the commit; it
-is counted (`jobs_enqueued`) when it is handed over, so a transaction that is rolled back leaves the counter ahead.
+Leaving the block commits nothing: the transaction is the caller's.  `enqueue` writes the job at once, so it raises there; no
+other connection sees the job before the commit.  There is no event, because Onward does not see the commit; the counter
+`jobs_enqueued` moves when the job is written, so a transaction that is rolled back leaves it too high.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ H = TypeVar("H")
 
 Call1 = Sequence[Any] | Call
 
-_FIRST_LOOK = 5.0  # seconds; on SQLite the caller's own transaction may be what keeps us from making the tables
+_FIRST_LOOK = 5.0  # seconds; on SQLite the caller's own transaction may keep Onward from making the tables
 
 # PostgreSQL, SQLite and MySQL, in this order.
 _NOT_HERE = re.compile(r"onward_\S*.* does not exist|no such table: onward_|Table '\S*onward_\S*' doesn't exist")
 
 
 class Letters(NamedTuple, Generic[H]):
-    """Jobs that are ready to be stored, and what to return to the caller."""
+    """Sealed jobs to be stored, and the handles to return to the caller."""
 
     envelopes: list[Envelope]
     handles: Callable[[Sequence[Enqueued]], H]
 
 
 class Joins:
-    """What transactions of one application have in common."""
+    """The parts that the transactions of one application share."""
 
     def __init__(self, backend: Backend, client: Client, handles: HandleSource) -> None:
         self._backend = backend
@@ -73,7 +73,7 @@ class Joins:
         self.connected = True
 
     def stored(self, letters: Letters[H], answers: Sequence[Enqueued]) -> H:
-        """Count what was handed over, and give the handles."""
+        """Count the jobs that were stored, and return the handles."""
         self._client.count(letters.envelopes, answers)
         return letters.handles(answers)
 
@@ -85,13 +85,13 @@ class Joins:
     def store(self) -> Transacts:
         if not isinstance(self._backend, Transacts):
             raise TransactionError(
-                f"{type(self._backend).__name__} keeps its jobs where no transaction of yours reaches: use a "
+                f"{type(self._backend).__name__} has no transactions that you can join: use a "
                 f"sqlite://, postgresql:// or mysql:// store in the database that you write to"
             )
         return self._backend
 
     def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
-        if not callable(job):  # what is no name either is refused as one
+        if not callable(job):  # a name; anything else is refused as one
             envelope = self._by_name(job, *args, **kwargs)
             return Letters([envelope], lambda answers: self._handles.handle(answers[0], envelope))
         found = self._own(job)
@@ -106,7 +106,7 @@ class Joins:
                 raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job, or enqueue a job by its name")
             return Job(entry, self._client, self._handles)
         if not job.belongs_to(self._client):
-            raise ArgumentError(f"{job.name} is a job of another application, which has its own store: use that one's")
+            raise ArgumentError(f"{job.name} is a job of another application: use the transaction of that one")
         return job
 
     def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
@@ -118,15 +118,15 @@ class Joins:
 
 
 class Joining:
-    """A transaction of the caller's, to be joined with ``with`` or, if its driver is awaited, ``async with``."""
+    """A transaction of the caller's, to be joined with ``with``, or with ``async with`` if its driver is async."""
 
     def __init__(self, connection: Any, joins: Joins) -> None:
         self._joins = joins
         self.caller = caller_of(connection)
-        store, spoken = joins.store, self.caller.speech.dialect
-        if spoken != store.dialect:
+        store, dialect = joins.store, self.caller.dialect
+        if dialect != store.dialect:
             raise TransactionError(
-                f"this connection speaks to a {spoken} database and the jobs are in a {store.dialect} one: a job can "
+                f"this is a connection to a {dialect} database, and the jobs are in a {store.dialect} one: a job can "
                 f"only join a transaction of the database that it is stored in"
             )
         self._joined: Joined | AsyncJoined | None = None
@@ -206,7 +206,7 @@ class Joined:
 
     def recognize(self) -> None:
         """Refuse a connection to another database."""
-        store, style = self._joins.store, self._caller.speech.style
+        store, style = self._joins.store, self._caller.style
         if not self._recognized:
             run_steps(store.recognizing(style), self._caller.run)
             self._recognized = True
@@ -220,12 +220,12 @@ class Joined:
         self._caller.check()  # again: the caller may have ended the transaction
         with explained():
             self.recognize()
-            asked = steps(self._joins.store, self._caller.speech.style)
+            asked = steps(self._joins.store, self._caller.style)
             return None if asked is None else run_steps(asked, self._caller.run)
 
 
 class AsyncJoined:
-    """The same for a connection that is awaited."""
+    """The caller's transaction, inside the block, on an async connection."""
 
     def __init__(self, caller: AsyncCaller, joins: Joins) -> None:
         self._caller = caller
@@ -238,7 +238,7 @@ class AsyncJoined:
     @overload
     async def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
     async def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Enqueue a call of a job, or by name."""
+        """Enqueue a call of a job, ``await tx.enqueue(send, 42)``, or by name."""
         return await self._store(self._joins.one(job, args, kwargs))
 
     async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
@@ -256,7 +256,7 @@ class AsyncJoined:
 
     async def recognize(self) -> None:
         """Refuse a connection to another database."""
-        store, style = self._joins.store, self._caller.speech.style
+        store, style = self._joins.store, self._caller.style
         if not self._recognized:
             await arun_steps(store.recognizing(style), self._caller.run)
             self._recognized = True
@@ -272,19 +272,19 @@ class AsyncJoined:
         await self._caller.check()
         with explained():
             await self.recognize()
-            asked = steps(self._joins.store, self._caller.speech.style)
+            asked = steps(self._joins.store, self._caller.style)
             return None if asked is None else await arun_steps(asked, self._caller.run)
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Errors of a driver are the caller's; one of them means that this is another database."""
+    """Turn a driver's error that a table is missing into one that names the cause; let all others pass to the caller."""
     try:
         yield
     except Exception as error:
         if _NOT_HERE.search(str(error)):
             raise TransactionError(
-                f"this connection does not find the tables of the jobs: pass one to the same database and schema "
+                f"this connection's database has no tables of the jobs: pass one to the same database and schema "
                 f"({type(error).__name__}: {error})"
             ) from error
         raise

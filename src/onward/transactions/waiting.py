@@ -49,17 +49,17 @@ def has_happened(
 
 
 class OwnThread:
-    """Where one block talks to the store.
+    """The thread in which one block calls the store.
 
-    A thread of its own: those of the event loop are few, and may all wait for the lock that this block has.  And a single
-    one: no driver takes two calls at once, or a commit in the middle of one.
+    A thread of its own: those of the event loop are few, and may all wait for the lock that this block has.  And only one:
+    no driver takes two calls at once, or a commit in the middle of one.
     """
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "onward-transaction")
 
     async def whole(self, act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
-        """Call it and wait for its end: a task cancelled meanwhile is cancelled then, and ``regret`` undoes what it got."""
+        """Call a function and wait for its end.  A task cancelled meanwhile ends then; ``regret`` undoes the result."""
         task = self._started(act)
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
@@ -79,5 +79,5 @@ class OwnThread:
         self._executor.shutdown(wait=False)
 
     def _started(self, act: Callable[[], T]) -> asyncio.Future[T]:
-        # With what the handler's context says, as `asyncio.to_thread` does.
+        # In a copy of the handler's context, as `asyncio.to_thread` does.
         return asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, act)

@@ -20,10 +20,10 @@ DAY = 86_400
 
 
 class Killed(BaseException):
-    """Nobody catches it and goes on."""
+    """Not caught by the code under test."""
 
 
-class Grave:
+class Killing:
     """Kills a client at one of its commands.  Of commands that are sent in one breath, those before it are done."""
 
     def __init__(self, monkeypatch):
@@ -90,31 +90,31 @@ def everything(server, clock, tube):
     return alive, dead
 
 
-def killed_at_every_command(grave, open_backend, prepare, act):
+def killed_at_every_command(killing, open_backend, prepare, act):
     """Gives, for every death, the commands that the server has done and what was prepared."""
     first = open_backend()
     prepared = prepare(first)
-    grave.watch(first)
+    killing.watch(first)
     act(first, prepared)
-    total = len(grave.commands)
+    total = len(killing.commands)
     first.close()
     for kill_at in range(total):
         for unanswered in (False, True):
             backend = open_backend()
             prepared = prepare(backend)
-            grave.watch(backend, kill_at=kill_at, unanswered=unanswered)
+            killing.watch(backend, kill_at=kill_at, unanswered=unanswered)
             with pytest.raises(Killed):
                 act(backend, prepared)
-            done = grave.commands if unanswered else grave.commands[:-1]
-            grave.watch(backend)
+            done = killing.commands if unanswered else killing.commands[:-1]
+            killing.watch(backend)
             backend.close()
             yield list(done), prepared
     yield None, total
 
 
 @pytest.fixture
-def grave(monkeypatch):
-    return Grave(monkeypatch)
+def killing(monkeypatch):
+    return Killing(monkeypatch)
 
 
 def claimed(backend):
@@ -139,11 +139,11 @@ ENDED = {
 
 @pytest.mark.promise("F66", "S26")
 @pytest.mark.parametrize("move", PUT_BACK)
-def test_a_job_that_is_put_back_is_there_once_or_twice(grave, open_backend, timed_server, clock, report, move):
+def test_a_job_that_is_put_back_is_there_once_or_twice(killing, open_backend, timed_server, clock, report, move):
     twice = 0
     for deaths, (done, lease) in enumerate(
         killed_at_every_command(
-            grave, open_backend, claimed, lambda backend, lease: backend.settle([PUT_BACK[move](lease)])
+            killing, open_backend, claimed, lambda backend, lease: backend.settle([PUT_BACK[move](lease)])
         )
     ):
         alive, dead = everything(timed_server, clock, TUBE)
@@ -157,9 +157,9 @@ def test_a_job_that_is_put_back_is_there_once_or_twice(grave, open_backend, time
 
 
 @pytest.mark.parametrize("move", ENDED)
-def test_a_job_that_has_ended_is_there_until_it_is_removed(grave, open_backend, timed_server, clock, move):
+def test_a_job_that_has_ended_is_there_until_it_is_removed(killing, open_backend, timed_server, clock, move):
     for done, lease in killed_at_every_command(
-        grave, open_backend, claimed, lambda backend, lease: backend.settle([ENDED[move](lease)])
+        killing, open_backend, claimed, lambda backend, lease: backend.settle([ENDED[move](lease)])
     ):
         alive, dead = everything(timed_server, clock, TUBE)
         if done is not None:
@@ -167,9 +167,9 @@ def test_a_job_that_has_ended_is_there_until_it_is_removed(grave, open_backend, 
             assert not dead
 
 
-def test_a_released_job_is_there_once(grave, open_backend, timed_server, clock):
+def test_a_released_job_is_there_once(killing, open_backend, timed_server, clock):
     for done, lease in killed_at_every_command(
-        grave, open_backend, claimed, lambda backend, lease: backend.release(lease)
+        killing, open_backend, claimed, lambda backend, lease: backend.release(lease)
     ):
         alive, _ = everything(timed_server, clock, TUBE)
         if done is not None:
@@ -178,13 +178,13 @@ def test_a_released_job_is_there_once(grave, open_backend, timed_server, clock):
 
 @pytest.mark.promise("F65", "S22")
 @pytest.mark.parametrize("letter", [False, True], ids=["", "with a dead letter"])
-def test_a_job_that_is_given_up_is_alive_or_dead_or_both(grave, open_backend, timed_server, clock, report, letter):
+def test_a_job_that_is_given_up_is_alive_or_dead_or_both(killing, open_backend, timed_server, clock, report, letter):
     def abandon(backend, lease):
         copy = an_envelope(queue="dead") if letter else None
         backend.settle([Settlement.abandon(lease, "gave up", failure=a_failure(), dead_letter=copy)])
 
     both = 0
-    for deaths, (done, lease) in enumerate(killed_at_every_command(grave, open_backend, claimed, abandon)):
+    for deaths, (done, lease) in enumerate(killed_at_every_command(killing, open_backend, claimed, abandon)):
         alive, dead = everything(timed_server, clock, TUBE)
         letters, _ = everything(timed_server, clock, LETTERS)
         if done is None:
@@ -198,13 +198,15 @@ def test_a_job_that_is_given_up_is_alive_or_dead_or_both(grave, open_backend, ti
             assert letters  # it was stored before the original was removed
 
 
-def test_a_batch_whose_process_is_killed_is_stored_in_part_and_nothing_twice(grave, open_backend, timed_server, clock):
+def test_a_batch_whose_process_is_killed_is_stored_in_part_and_nothing_twice(
+    killing, open_backend, timed_server, clock
+):
     def ready(backend):
         backend.enqueue([an_envelope()])
         return some_envelopes(3)
 
     for done, batch in killed_at_every_command(
-        grave, open_backend, ready, lambda backend, batch: backend.enqueue(batch)
+        killing, open_backend, ready, lambda backend, batch: backend.enqueue(batch)
     ):
         alive, _ = everything(timed_server, clock, TUBE)
         if done is not None:
@@ -212,21 +214,21 @@ def test_a_batch_whose_process_is_killed_is_stored_in_part_and_nothing_twice(gra
             assert set(alive.values()) == {1}
 
 
-def test_a_claim_whose_process_is_killed_leaves_every_job_once(grave, open_backend, timed_server, clock):
+def test_a_claim_whose_process_is_killed_leaves_every_job_once(killing, open_backend, timed_server, clock):
     def ready(backend):
         backend.enqueue(batch := some_envelopes(3))
         backend.claim(a_claim(queues=("nothing",)))
         return batch
 
     for done, batch in killed_at_every_command(
-        grave, open_backend, ready, lambda backend, _: backend.claim(a_claim(limit=2))
+        killing, open_backend, ready, lambda backend, _: backend.claim(a_claim(limit=2))
     ):
         alive, _ = everything(timed_server, clock, TUBE)
         if done is not None:
             assert [alive[each.id] for each in batch] == [1, 1, 1], f"killed after {done}"
 
 
-def test_a_session_that_ends_itself_and_is_killed_leaves_every_job(grave, open_backend, timed_server, clock):
+def test_a_session_that_ends_itself_and_is_killed_leaves_every_job(killing, open_backend, timed_server, clock):
     def two(backend):
         backend.enqueue(batch := some_envelopes(2))
         return backend.claim(a_claim(limit=2)) and batch
@@ -238,7 +240,7 @@ def test_a_session_that_ends_itself_and_is_killed_leaves_every_job(grave, open_b
         begun["one"] = held[:1]
         backend.reap(owner="worker", started=held[:1])
 
-    for done, batch in killed_at_every_command(grave, open_backend, two, reap):
+    for done, batch in killed_at_every_command(killing, open_backend, two, reap):
         alive, _ = everything(timed_server, clock, TUBE)
         if done is not None:
             between = "put" in done and "delete" not in done

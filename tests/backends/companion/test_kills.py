@@ -2,7 +2,7 @@
 
 Every verb is run once to count its writes and questions to the two, and then again for each of them: killed before it is
 sent, and killed after it was done but before its answer came.  To the broker, a process that is killed is a connection that
-ends; to the store, a session that somebody reaps.  Then another process does what its supervisor and its workers would do,
+ends; to the store, a session that a sweep ends.  Then another process does what its supervisor and its workers would do,
 and all that was accepted must come to its end, once.
 """
 
@@ -19,7 +19,7 @@ LOOKS = {"clock", "capabilities", "url"}
 
 
 class Killed(BaseException):
-    """Nobody catches it and goes on."""
+    """Not caught by the code under test."""
 
 
 class Mortal:
@@ -129,7 +129,7 @@ def test_an_enqueue_that_is_cut_off_leaves_jobs_that_run_once_or_none(mortals, r
     for batch, done in mortals.deaths(lambda _: some_envelopes(3), lambda backend, batch: backend.enqueue(batch)):
         ids = [each.id for each in batch]
         runs, states = mortals.finish(ids)
-        if "enqueue" in done:  # the store has them: they will run, although nobody was told so
+        if "enqueue" in done:  # the store has them: they will run, although the caller was not told so
             assert set(runs.values()) == {1}, done
             assert set(states.values()) == {State.COMPLETED}
             half += 1

@@ -50,7 +50,7 @@ def spare_server():
 
 @pytest.fixture
 def other_session(mariadb, url):
-    """Somebody else's transaction, past the backend: it ends with the block."""
+    """Another session's transaction, past the backend: it ends with the block."""
 
     @contextmanager
     def begin():

@@ -162,7 +162,7 @@ class TestPackets:
 
 @pytest.mark.promise("F45")
 class TestUndone:
-    """A transaction that is undone for another's sake is run again, and nobody hears of it."""
+    """A transaction that is rolled back by a conflict is run again, and the caller does not notice."""
 
     def test_a_deadlock_is_not_noticed(self, backend, other_session, sql, until):
         jobs = some_envelopes(2)

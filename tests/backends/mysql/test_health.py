@@ -29,7 +29,7 @@ def test_a_transaction_that_keeps_the_server_from_cleaning_up_is_named(checks, o
         other.execute("SELECT connection_id()")
         ((number,),) = other.fetchall()
 
-        # The server shows what it remembers to whoever asks again within a tenth of a second.
+        # The server shows what it remembers to a client that asks again within a tenth of a second.
         until(lambda: checks()["horizon"].status == "warn", every=0.2)
         detail = checks()["horizon"].detail
 

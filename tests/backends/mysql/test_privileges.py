@@ -130,7 +130,7 @@ class TestProducer:
             with jobs.transaction(connection) as tx:
                 handle = tx.enqueue("work")
                 with pytest.raises(pymysql.err.OperationalError, match="UPDATE command denied"):
-                    tx.enqueue("work", unique_key="k")  # it would lock whoever has the key
+                    tx.enqueue("work", unique_key="k")  # it would lock the job that has the key
             connection.commit()
 
         with Onward(granted["shop_worker"]) as jobs:

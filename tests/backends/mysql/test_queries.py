@@ -135,7 +135,7 @@ def test_every_statement_is_used():
 
 @pytest.fixture(scope="module")
 def full(mariadb):
-    """Tables that are full: jobs that wait, jobs of the future and finished ones; statistics nobody took."""
+    """Tables that are full: jobs that wait, jobs of the future and finished ones; statistics never taken."""
     mariadb.emptied()
     columns = "id, queue, state, `rank`, place, available_at, max_crashes, enqueued_at, job, sealed"
     with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:

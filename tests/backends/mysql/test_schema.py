@@ -1,4 +1,4 @@
-"""Tables are made once, by whoever comes first; a database that is newer than the code is left alone."""
+"""Tables are made once, by the first that comes; a database that is newer than the code is left alone."""
 
 from contextlib import closing, suppress
 

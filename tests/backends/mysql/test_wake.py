@@ -64,7 +64,7 @@ def test_who_closes_lets_the_sleepers_go(backend, in_thread, monkeypatch):
 
 
 def test_who_is_sent_in_vain_rests(backend, other_session):
-    """Work that somebody else has locked can be seen and not claimed."""
+    """Work that another session has locked can be seen and not claimed."""
     backend.enqueue([an_envelope()])
     with other_session() as other:
         other.execute("SELECT 1 FROM onward_jobs FOR UPDATE")

@@ -81,7 +81,7 @@ def _touched(sql):
 )
 def test_a_claim_does_not_depend_on_what_else_is_there(claims, sql, url, fill, report, request):
     connected(PostgresBackend.from_url(url)).close()
-    sql("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")  # so that nobody tells the planner of it
+    sql("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")  # so that the planner does not learn of it
     few, quick = claims()
     sql(fill)
     sql("SELECT pg_stat_force_next_flush()")  # or what that touched would be told later

@@ -66,7 +66,7 @@ _WRONG_CLOCK = """
 @pytest.mark.parametrize("strategy", ["ignore_new", "cancel_existing"])
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_a_rival_for_a_unique_key_that_takes_it_back_leaves_the_key_to_us(backend, url, sql, ends, strategy):
-    """Whoever is in the way is waited for, and believed only once it has committed."""
+    """A transaction in the way is waited for, and believed only once it has committed."""
     envelope = an_envelope(unique_key="k", unique_strategy=strategy)
     answers = []
     with psycopg.connect(url) as rival:

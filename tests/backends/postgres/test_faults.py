@@ -66,7 +66,7 @@ class TestWords:
             ("53100", StoreFull),
             ("53300", BackendUnavailable),  # too many connections
             ("55P03", BackendUnavailable),  # a lock was not to be had in time
-            ("57014", BackendUnavailable),  # cancelled by somebody
+            ("57014", BackendUnavailable),  # cancelled by an administrator
             ("57P01", BackendUnavailable),  # the server is going down
             ("57P03", BackendUnavailable),  # it is starting up
             ("XX001", StoreCorrupt),
@@ -126,7 +126,7 @@ class TestRefused:
 
 @pytest.mark.promise("F45")
 class TestUndone:
-    """A transaction that is undone for another's sake is run again, and nobody hears of it."""
+    """A transaction that is rolled back by a conflict is run again, and the caller does not notice."""
 
     def test_a_deadlock_is_not_noticed(self, backend, open_backend, url, report):
         jobs = some_envelopes(2, delay=60)
@@ -170,7 +170,7 @@ class TestUndone:
             connection.execute(
                 f"ALTER DATABASE {connection.info.dbname} SET default_transaction_isolation = serializable"
             )
-        # Behind a pooler nobody can choose the isolation of a single statement.
+        # Behind a pooler no client can choose the isolation of a single statement.
         backend = open_backend(at=f"{fresh_url}&pooler=transaction&pool_size=8")
         backend.open_session(a_session("me"))
 

@@ -1,4 +1,4 @@
-"""Behind a pooler that lends a session for one transaction: nothing relies on a session, and nobody has to say so."""
+"""Behind a pooler that lends a session for one transaction: nothing relies on a session, and no option has to say so."""
 
 import logging
 import threading

@@ -163,7 +163,7 @@ class TestProducer:
 
 
 class TestOutOfDate:
-    """Whoever may not change the tables opens them if they are up to date, and is told the fix if they are not."""
+    """A role that may not change the tables opens them if they are up to date, and is told the fix if they are not."""
 
     def test_without_tables(self, roles, as_role):
         with pytest.raises(

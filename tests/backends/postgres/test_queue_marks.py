@@ -38,12 +38,12 @@ def backend(open_backend, watch):
 
 @pytest.fixture
 def snapshot(url, sql):
-    """Somebody who has begun to read and does not end."""
+    """A session that has begun to read and does not end."""
     sql("VACUUM onward_jobs")  # what other tests have left
-    with psycopg.connect(url) as somebody:
-        somebody.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        somebody.execute("SELECT count(*) FROM onward_jobs")
-        yield somebody
+    with psycopg.connect(url) as other:
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        other.execute("SELECT count(*) FROM onward_jobs")
+        yield other
 
 
 @pytest.fixture

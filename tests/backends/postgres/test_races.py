@@ -14,7 +14,7 @@ from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn
 
 @pytest.fixture
 def meanwhile(url, sql):
-    """``meanwhile(change, act)``: act begins while somebody else's change of the job is not committed, and ends after it."""
+    """``meanwhile(change, act)``: act begins while another's change of the job is not committed, and ends after it."""
 
     def run(change, act):
         answers = []
@@ -84,7 +84,7 @@ def test_a_cancellation_that_waited_for_a_claim_is_asked_for(backend, meanwhile,
     (job,) = backend.enqueue([an_envelope()])
 
     meanwhile(
-        "UPDATE onward_jobs SET state = 'executing', delivery = 1, owner = 'somebody'",
+        "UPDATE onward_jobs SET state = 'executing', delivery = 1, owner = 'elsewhere'",
         lambda: backend.cancel([job.id], "not wanted"),
     )
 

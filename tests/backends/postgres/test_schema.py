@@ -1,4 +1,4 @@
-"""Migrations: applied once, in order, whole or not at all, whoever else starts at the same moment."""
+"""Migrations: applied once, in order, whole or not at all, also when others start at the same moment."""
 
 import threading
 import time
@@ -171,7 +171,7 @@ class TestNamespaces:
 
 
 class TestLocks:
-    """Whoever waits for a whole table keeps all others waiting behind it."""
+    """A session that waits for a whole table keeps all others waiting behind it."""
 
     def test_a_migration_does_not_queue_behind_a_long_transaction(self, open_backend, next_migration, url, monkeypatch):
         monkeypatch.setattr(schema, "_BRIEFLY", "SET LOCAL lock_timeout = '100ms'")

@@ -38,5 +38,5 @@ def test_a_value_that_means_nothing_is_refused(query):
 
 
 def test_a_pooler_keeps_no_settings():
-    with pytest.raises(BackendMisconfigured, match="which a pooler lends"):
+    with pytest.raises(BackendMisconfigured, match="and a pooler shares sessions"):
         parse_url("postgresql://db/shop?durability=relaxed&pooler=transaction")

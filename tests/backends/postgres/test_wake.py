@@ -17,23 +17,23 @@ NEVER = 3600
 
 @pytest.fixture
 def heard(backend, url):
-    """What was said since the last time this was asked, to somebody who sleeps."""
+    """What was said since the last time this was asked, to a worker that sleeps."""
     with psycopg.connect(url, autocommit=True) as ear:
         ear.execute("LISTEN onward_wake")
-        ear.execute("INSERT INTO onward_waiters (id, until) VALUES ('somebody', %s)", (2**62,))
+        ear.execute("INSERT INTO onward_waiters (id, until) VALUES ('sleeper', %s)", (2**62,))
         yield lambda: [note.payload for note in ear.notifies(timeout=0.05)]
 
 
 @pytest.fixture
 def no_looking(monkeypatch):
-    """Let only notifications wake anybody."""
+    """Let only notifications wake workers."""
     for name in ("_FIRST", "_LISTENING", "_LOOKING"):
         monkeypatch.setattr(wake, name, NEVER)
 
 
 @pytest.fixture
 def deaf(monkeypatch):
-    """Let nobody hear anything."""
+    """Let no notification arrive."""
     monkeypatch.setattr(wake.Listener, "_opened", lambda self: None)
 
 
@@ -149,7 +149,7 @@ class TestHearing:
     def test_a_notification_ends_it_without_looking(self, open_backend, start, sql, no_looking):
         backend = open_backend()
         waiting = start(_WAIT, NEVER)
-        _until_somebody_sleeps(sql)
+        _until_a_worker_sleeps(sql)
 
         said = time.monotonic()
         backend.enqueue([an_envelope()])
@@ -160,7 +160,7 @@ class TestHearing:
     def test_one_for_another_queue_does_not(self, backend, sql, no_looking):
         waiting = threading.Thread(target=backend.wait, args=(["video"], 60))
         waiting.start()
-        _until_somebody_sleeps(sql)
+        _until_a_worker_sleeps(sql)
 
         backend.enqueue([an_envelope(queue="mail")])
 
@@ -190,7 +190,7 @@ class TestHearing:
     def test_a_closed_backend_lets_its_sleepers_go(self, backend, sql):
         waiting = threading.Thread(target=backend.wait, args=(["default"], 60))
         waiting.start()
-        _until_somebody_sleeps(sql)
+        _until_a_worker_sleeps(sql)
 
         backend.close()
 
@@ -212,7 +212,7 @@ class TestHearing:
     def test_a_job_without_a_notification_is_found_by_looking(self, backend, sql):
         waiting = threading.Thread(target=backend.wait, args=(["default"], 60))
         waiting.start()
-        _until_somebody_sleeps(sql)
+        _until_a_worker_sleeps(sql)
 
         # As if its process had died between the commit and the notification.
         sql(
@@ -226,7 +226,7 @@ class TestHearing:
     def test_who_lost_its_connection_hears_again(self, backend, sql, no_looking):
         waiting = threading.Thread(target=backend.wait, args=(["default"], 60))
         waiting.start()
-        _until_somebody_sleeps(sql)
+        _until_a_worker_sleeps(sql)
         before = _listeners(sql)
         sql("SELECT pg_terminate_backend(%s)", before[0][0])
         _until(lambda: _listeners(sql) not in ([], before))
@@ -322,7 +322,7 @@ class TestComing:
         assert delay.seconds() == 0
 
     def test_who_was_sent_for_work_and_got_none_does_not_spin(self, backend, url):
-        """The job is locked by somebody who takes his time: it can be seen, but not claimed."""
+        """The job is locked by a session that takes its time: it can be seen, but not claimed."""
         backend.enqueue([an_envelope()])
         backend.open_session(a_session("me"))
         with psycopg.connect(url) as other:
@@ -337,14 +337,14 @@ class TestComing:
         assert backend.claim(a_claim(owner="me"))
 
 
-def _until_somebody_sleeps(sql, count=1):
+def _until_a_worker_sleeps(sql, count=1):
     """Who sleeps has left word, and listened before that."""
     _until(lambda: len(_sleepers(sql)) == count and len(_listeners(sql)) == count)
 
 
 def _until_everybody_knows_of_everybody(sql, count):
     """Who looks renews its word and counts that of the others: so all look once more after the last has come."""
-    _until_somebody_sleeps(sql, count)
+    _until_a_worker_sleeps(sql, count)
     before = _sleepers(sql)
     _until(lambda: before.isdisjoint(_sleepers(sql)))
 

@@ -185,7 +185,7 @@ def test_a_signal_gets_through_to_a_thread_that_waits(connection, wire, sql):
         signal.signal(signal.SIGUSR1, before)
         sql("SELECT pg_terminate_backend(%s)", pid)  # it would keep its snapshot
 
-    assert connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE  # so nobody uses it again
+    assert connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE  # so it is not used again
 
 
 def _end_when_asleep(sql, pid):

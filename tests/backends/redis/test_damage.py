@@ -211,7 +211,7 @@ def test_a_key_of_another_type_is_put_aside_and_stops_nothing(backend, raw, key,
     shown = {job.id: job.state for job in backend.list(Query())}
     assert {*kept, *later, *scheduled} <= shown.keys()
     assert raw.type(P + key) != b"string"
-    assert any(f"key {key} was put aside" in line for line in critical()) or key in HEALED
+    assert any(f"key {key} was renamed" in line for line in critical()) or key in HEALED
 
 
 def test_a_session_is_not_ended_for_what_is_written_about_it(backend, raw):

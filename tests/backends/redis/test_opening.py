@@ -133,7 +133,7 @@ def test_a_server_that_hides_its_configuration_is_used(own_server, open_backend)
     backend = open_backend(own_server.url())
 
     assert backend.enqueue([an_envelope()])[0].created
-    assert not backend.capabilities.durable  # as nobody could see otherwise
+    assert not backend.capabilities.durable  # as it cannot be seen
 
 
 def test_a_backend_that_was_closed_says_so(open_backend):

@@ -1,4 +1,4 @@
-"""Waking: who sleeps blocks on a list that carries no jobs, one comes for one job, and nobody looks all the time."""
+"""Waking: who sleeps blocks on a list that carries no jobs, one comes for one job, and none looks all the time."""
 
 import threading
 import time
@@ -55,13 +55,13 @@ def await_woken(events, count=1):
 
 @pytest.mark.promise("F40")
 def test_one_job_wakes_one_of_many(monkeypatch, sleepers, open_backend):
-    monkeypatch.setattr(module, "_LOOK", LONG)  # nobody looks by himself meanwhile
+    monkeypatch.setattr(module, "_LOOK", LONG)  # no worker looks by itself meanwhile
     woken = sleepers(10)
     other = open_backend()
 
     other.enqueue([an_envelope()])
     await_woken(woken)
-    other.claim(a_claim())  # it is taken, and nobody else is needed
+    other.claim(a_claim())  # it is taken, and no other worker is needed
     other.counts()
 
     assert woke(woken) == 1
@@ -85,7 +85,7 @@ def test_who_leaves_work_behind_wakes_the_next(monkeypatch, sleepers, open_backe
 @pytest.mark.promise("F39")
 def test_a_lost_token_is_made_up_for_by_a_look(sleepers, raw, open_backend):
     woken = sleepers(1)
-    # As if whoever took the token had died with it: the job is there, and nobody says so.
+    # As if the worker that took the token had died with it: the job is there without a word.
     open_backend().enqueue([an_envelope(queue="other")])
     raw.zunionstore("{onward}:ready:default", ["{onward}:ready:other"])
 

@@ -13,7 +13,7 @@ LOCK = 60
 
 @pytest.fixture(scope="session", autouse=True)
 def sockets_of_the_sdk():
-    """Collect the sockets that the SDK forgets when a connection is cut: here, and not in somebody's test."""
+    """Collect the sockets that the SDK forgets when a connection is cut: here, and not in another test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

@@ -29,10 +29,10 @@ DAY = 86_400
 
 
 class Killed(BaseException):
-    """Nobody catches it and goes on."""
+    """Not caught by the code under test."""
 
 
-class Grave:
+class Killing:
     """Kills a client at one of its commands."""
 
     def __init__(self, monkeypatch):
@@ -64,35 +64,35 @@ class Grave:
 
 
 @pytest.fixture
-def grave(monkeypatch):
-    return Grave(monkeypatch)
+def killing(monkeypatch):
+    return Killing(monkeypatch)
 
 
 @pytest.fixture
-def killed_at_every_command(grave, clients, clock, timed_server):
+def killed_at_every_command(killing, clients, clock, timed_server):
     """Gives, for every death, the commands that the server has done and what was prepared; at last how many there are."""
 
     def killed(prepare, act):
         with clients.lent(clock) as open_client:
             backend = open_client()
             prepared = prepare(backend)
-            grave.watch()
+            killing.watch()
             act(backend, prepared)
-            total = len(grave.commands)
-            grave.look_away()
+            total = len(killing.commands)
+            killing.look_away()
         timed_server.clear()
         for kill_at in range(total):
             for unanswered in (False, True):
                 with clients.lent(clock) as open_client:
                     backend = open_client()
                     prepared = prepare(backend)
-                    grave.watch(kill_at=kill_at, unanswered=unanswered)
+                    killing.watch(kill_at=kill_at, unanswered=unanswered)
                     with pytest.raises(Killed):
                         act(backend, prepared)
-                    grave.look_away()
+                    killing.look_away()
                     for channel in backend._channels.values():
                         channel._arrived.clear()  # the dead give nothing back
-                yield grave.commands[: kill_at + unanswered], prepared
+                yield killing.commands[: kill_at + unanswered], prepared
                 timed_server.clear()
         yield None, total
 

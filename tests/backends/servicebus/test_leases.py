@@ -204,7 +204,7 @@ def test_what_was_received_by_a_wait_is_put_back_when_the_last_worker_ends(open_
 
 
 def test_a_wait_that_heard_nothing_leaves_no_question_open(backend, other):
-    """Or the next job would be sent to somebody who does not listen any more."""
+    """Or the next job would be sent to a receiver that does not listen any more."""
     backend.wait(["default"], 0.05)
     other.enqueue([envelope := an_envelope()])
 
@@ -221,7 +221,7 @@ def test_the_counters_travel_beside_the_sealed_bytes(backend, timed_server):
     assert (header.attempts, header.delivery, sealed) == (1, 1, lease.envelope.data)
 
 
-# The last ones, for whoever comes after them must connect again.
+# The last ones, for a test after them would have to connect again.
 
 
 def test_locks_outlive_the_connections(backend, timed_server):

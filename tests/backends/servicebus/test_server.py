@@ -64,7 +64,7 @@ def test_a_queue_that_is_not_there_names_the_command_that_creates_it(server, ope
         backend.enqueue([an_envelope(queue="mail")])
 
 
-def test_a_key_that_may_not_look_works_where_the_url_says_what_it_would_find(server, open_at):
+def test_a_key_that_may_not_look_works_with_unchecked(server, open_at):
     backend = open_at(server, unchecked="true")
     backend.enqueue([envelope := an_envelope()])
 
@@ -122,7 +122,7 @@ def test_what_no_onward_wrote_is_dead_lettered_and_hides_nothing(backend, timed_
     backend.enqueue([envelope := an_envelope()])
 
     assert ids(backend.claim(a_claim(limit=9))) == [envelope.id]
-    assert [message.dead_letter.reason for message in messages()[1]] == ["no Onward wrote it"] * 2
+    assert [message.dead_letter.reason for message in messages()[1]] == ["Onward did not write it"] * 2
 
 
 @pytest.mark.parametrize("queue", ["a b", "a\r\nb", "-first", "Case", "case", "a\0b", "a-x20b", "ends.", "ünï"])

@@ -33,7 +33,7 @@ def sql(file, *statements):
 
 @pytest.fixture
 def write_lock(backend, file):
-    """Somebody else holds the write lock for as long as this test runs."""
+    """Another connection holds the write lock for as long as this test runs."""
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -209,7 +209,7 @@ class TestTheFile:
         damaged[100:4096] = os.urandom(3996)
         file.write_bytes(damaged)
 
-        with pytest.raises(StoreCorrupt, match=r"left as it is; restore a backup"):
+        with pytest.raises(StoreCorrupt, match=r"the file was not changed; restore a backup"):
             open_backend()
 
         assert file.read_bytes() == damaged
@@ -263,7 +263,7 @@ class TestTheFile:
         ("mode", "way_out"),
         [
             (0o444, "give this user write access to it and its folder"),
-            (0o000, "this user needs to read and write it and to create files in"),
+            (0o000, "this user must be able to read and write it and to create files in"),
         ],
     )
     def test_a_file_of_another_user_names_the_way_out(self, run, public_folder, mode, way_out):

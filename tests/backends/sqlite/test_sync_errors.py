@@ -1,4 +1,4 @@
-"""A sync that fails leaves the outcome unknown: it is never told as a success, and whoever asks again learns the truth."""
+"""A sync that fails leaves the outcome unknown: it is never told as a success, and asking again tells the truth."""
 
 import json
 

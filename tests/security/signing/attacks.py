@@ -1,6 +1,6 @@
-"""What somebody does who can write to the store and has no key: forged jobs, by the way they are forged.
+"""What an attacker does who can write to the store and has no key: forged jobs, by the way they are forged.
 
-Each attack turns an honest, signed job into bytes and a place to put them.  All of them would run if nobody looked at
+Each attack turns an honest, signed job into bytes and a place to put them.  All of them would run if no worker looked at
 signatures; `DAMAGE` would not, since it is no job at all any more or lies where it does not belong.
 """
 
@@ -82,7 +82,7 @@ def _rewritten(old, new, **honest_changes):
 
 
 def _placed(job, data):
-    """Where its own bytes say that it belongs: whoever writes them takes care of that."""
+    """Where its own bytes say that it belongs: their writer takes care of that."""
     body = _parts(data)[1]
     job_id, queue = (re.search(rf'"{field}": ?"([^"]*)"'.encode(), body).group(1).decode() for field in ("id", "queue"))
     return Forged(job_id, queue, data)

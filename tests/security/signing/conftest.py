@@ -14,7 +14,7 @@ from tests.servers.servicebus import Clients, servicebus, url_of
 from tests.servers.stores import emptied
 
 STORES = ("memory", "sqlite", "postgres", "mysql", "redis", "beanstalk", "servicebus", "companion")
-QUEUES = ("default", "mail", "ops", "dead")  # of a server where somebody has to make them
+QUEUES = ("default", "mail", "ops", "dead")  # of a server where an administrator has to make them
 
 
 @pytest.fixture(autouse=True)

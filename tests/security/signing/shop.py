@@ -1,4 +1,4 @@
-"""Applications that somebody attacks, and what has become of it."""
+"""Applications that are attacked, and what has become of it."""
 
 from collections import Counter
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Shop:
         self.ends[event.id] = event
 
     def meets(self, forged, into=None):
-        """Somebody stores these; the worker claims all of them."""
+        """An attacker stores these; the worker claims all of them."""
         for start in range(0, len(forged), 500):
             answers = (into or self.jobs.backend).enqueue([each.envelope for each in forged[start : start + 500]])
             assert all(answer.created for answer in answers)
@@ -64,7 +64,7 @@ def assert_refused_and_kept(shop, forged):
     ends = Counter(type(shop.ends[each.id]).__name__ for each in forged)
     newer = [each for each in forged if isinstance(shop.ends[each.id], JobParked)]
     assert ends.keys() <= {"JobDiscarded", "JobParked"}
-    assert all(each.data[7:8] in b"3579" for each in newer)  # a newer version: nobody here can read it
+    assert all(each.data[7:8] in b"3579" for each in newer)  # a newer version, not readable here
     assert len(newer) <= 4
     count = shop.jobs.metrics.count
     assert count("jobs_rejected_signature") == ends["JobDiscarded"]
@@ -76,7 +76,7 @@ def assert_refused_and_kept(shop, forged):
     for each in forged[:: max(1, len(forged) // 50)] if look_up else ():
         record = look_up(each.id)
         if record is None and each in newer and not isinstance(shop.jobs.backend, Inspection):
-            continue  # it waits, and nobody can look at it
+            continue  # it waits, and cannot be looked at
         assert (record.raw, record.attempts) == (each.data, 0)
         assert each in newer or record.reason == record.errors[-1].message
 

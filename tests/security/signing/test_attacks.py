@@ -1,4 +1,4 @@
-"""Whoever can write to the store, and has no key, runs nothing: on every store, and nothing of theirs is lost.
+"""An attacker who can write to the store, and has no key, runs nothing: on every store, and nothing of theirs is lost.
 
 All that is forged is stored through the backend, past everything that a client checks.  First it is run with verification
 off, so that it is seen to be an attack; then a worker that requires signatures has to refuse it.
@@ -55,7 +55,7 @@ def test_nothing_that_is_forged_runs_on_any_store(url, store, report):
         by_name = {name: attack() for name, attack in ATTACKS.items()}
         lax.meets(list(by_name.values()))
 
-        # Where nobody looks, every one of them runs.
+        # Without a check, every one of them runs.
         assert [name for name, each in by_name.items() if not isinstance(lax.ends[each.id], JobCompleted)] == []
         assert len(lax.ran) == len(ATTACKS)
 

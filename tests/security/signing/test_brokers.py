@@ -1,4 +1,4 @@
-"""Who can write to a broker, or to one half of a pair: what they put there runs nothing, and stops nobody."""
+"""Who can write to a broker, or to one half of a pair: what they put there runs nothing, and stops no worker."""
 
 import sqlite3
 from contextlib import closing
@@ -166,7 +166,7 @@ def kept(shop):
     return shop.jobs.counts()["discarded"] + shop.jobs.backend.broker.counts()["discarded"]
 
 
-# Headers: what a broker keeps beside the sealed bytes is nobody's signature
+# Headers: what a broker keeps beside the sealed bytes is not signed
 
 HEADERS = {
     "counters below nought": {"attempts": -1, "crashes": -5, "interruptions": -1, "delivery": -9, "waits": -1},

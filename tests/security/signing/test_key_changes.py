@@ -56,7 +56,7 @@ def signed_with(handle):
 
 
 def told_of(jobs, ring):
-    """Whoever watches has seen it."""
+    """The watcher has seen it."""
     eventually(lambda: jobs._parts.keys.file.ring.states == ring.states)
 
 
@@ -114,7 +114,7 @@ def test_a_key_that_is_never_added_is_refused_still(jobs, work):
 @pytest.mark.promise("S37")
 def test_with_a_file_that_makes_no_sense_everything_goes_on(jobs, work, change, path, caplog):
     def complaints():
-        return [record for record in caplog.records if "keys stay as they were" in record.message]
+        return [record for record in caplog.records if "the keys are unchanged" in record.message]
 
     with jobs.worker():
         change("k2:short")

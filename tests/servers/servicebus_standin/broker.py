@@ -44,7 +44,7 @@ class Broker:
         self.journal = journal
         self.keys = keys
         self.max_message_size = max_message_size
-        self.pumped: Callable[[], None] = lambda: None  # whoever keeps the time looks when it is next needed
+        self.pumped: Callable[[], None] = lambda: None  # the time-keeper looks when it is next needed
         self._consumers: dict[Queue, list[Consumer]] = {}
 
     def send(self, queue: Queue, messages: Sequence[bytes], *, kind: Literal["send", "schedule"] = "send") -> list[int]:
@@ -106,7 +106,7 @@ class Broker:
         self.pumped()
 
     def _command(self, kind: Kind, queue: Queue, act: Callable[[], T], numbers: Callable[[T], Iterable[int]]) -> T:
-        """Apply it, or what a test has ordered in its place, and write it down before anybody is answered."""
+        """Apply it, or what a test has ordered in its place, and write it down before it is answered."""
         try:
             self.journal.check(kind)
             result = act()

@@ -1,6 +1,6 @@
 """A certificate for one test run, made with the ``openssl`` command and deleted with the stand-in.
 
-It signs itself, so it is its own authority: a client that trusts this one file trusts the stand-in and nobody else.  Nothing
+It signs itself, so it is its own authority: a client that trusts this one file trusts the stand-in alone.  Nothing
 secret is checked in, and nothing expires in a repository.
 """
 

@@ -74,7 +74,7 @@ class Connection:
             mechanisms = Array(Symbol(name) for name in ("ANONYMOUS", "MSSBCBS", "PLAIN", "EXTERNAL"))
             self._writer.write(SASL_HEADER)
             self._writer.write(frame(0, SaslMechanisms(sasl_server_mechanisms=mechanisms).encoded(), SASL))
-            await read_frame(self._reader)  # whoever it says it is: what counts is the token, later
+            await read_frame(self._reader)  # under any name: what counts is the token, later
             self._writer.write(frame(0, SaslOutcome(outcome=0).encoded(), SASL))
             header = await self._reader.readexactly(len(AMQP_HEADER))
         if header != AMQP_HEADER:

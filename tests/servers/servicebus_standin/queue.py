@@ -85,7 +85,7 @@ class Queue:
         self._messages: dict[int, Stored] = {}
         self._locked: dict[UUID, Stored] = {}
         self._seen: dict[object, int] = {}  # message id: until when it is remembered
-        # Heaps may hold what has moved on since; whoever takes an entry checks it against the message.
+        # Heaps may hold what has moved on since; the code that takes an entry checks it against the message.
         self._ready: list[int] = []
         self._due: list[tuple[int, int]] = []  # (instant, sequence number): scheduled messages
         self._lapsing: list[tuple[int, UUID]] = []  # locks, the first to expire first

@@ -19,7 +19,7 @@ MOST_DELIVERIES = 3
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets_of_the_sdk():
-    """Collect the sockets that the SDK forgets when a connection is cut or refused: here, and not in somebody's test."""
+    """Collect the sockets that the SDK forgets when a connection is cut or refused: here, and not in another test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

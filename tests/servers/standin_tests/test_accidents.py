@@ -217,7 +217,7 @@ def test_a_forked_process_does_not_keep_a_connection_alive(bus):
         assert client.recv(8)
         forked = os.fork()
         if not forked:
-            signal.alarm(30)  # should nobody kill it
+            signal.alarm(30)  # should no test kill it
             signal.pause()
 
         bus.drop_connections()

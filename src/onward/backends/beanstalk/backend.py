@@ -1,6 +1,6 @@
 """The contract's verbs in beanstalkd's commands.
 
-A session is a connection.  The server itself gives back what a dead one held, so no process reaps or renews for another,
+A session is a connection.  The server itself gives back what a dead session held, so no process reaps or renews for another,
 and a session cannot be adopted once its connection is broken.
 """
 
@@ -41,7 +41,7 @@ from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]
 
-_MARGIN = 30  # seconds that a job may be its worker's beyond its time-out
+_MARGIN = 30  # seconds for which a worker may have a job beyond its time-out
 _LONGEST_DELAY = 2**32 - 1
 _LOOK_FIRST, _LOOK_LATER = 0.01, 0.1  # seconds between two looks for work
 _STATES = {
@@ -60,7 +60,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
         self._address = address
         self._tubes = Tubes(namespace)
-        self._max_job_size: int | None = None  # as the server says, once it was asked
+        self._max_job_size: int | None = None  # the server's limit, once it was asked
         super().__init__(clock)
 
     @classmethod
@@ -74,7 +74,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
 
     @property
     def _limit(self) -> int:
-        """The largest job that the server takes.  Every writer of a job asks for it, so the server is checked by then."""
+        """The largest job that the server takes.  Reading it connects, so the server is checked before a job is written."""
         if self._max_job_size is None:
             self.connect()
             assert self._max_job_size is not None
@@ -83,7 +83,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """One put for each: the server knows no batches.  If one fails, those that were stored are taken back."""
+        """Put each job by a command: the server knows no batches.  If one fails, those that were stored are removed."""
         now = self.clock.micros()
         puts = [self._as_put(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         if not puts:
@@ -108,11 +108,11 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
         if len(body) > self._limit - ROOM:
             raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
         wait = max(now + envelope.delay, envelope.not_before or 0) - now
-        delay = min(math.ceil(wait / SECOND), _LONGEST_DELAY)  # whole seconds there, and never too early
+        delay = min(math.ceil(wait / SECOND), _LONGEST_DELAY)  # the server counts whole seconds; never too early
         return Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
 
     def _take_back(self, stored: Sequence[int]) -> int:
-        """Remove a batch that failed.  Returns how many jobs could not be: the connection is gone, or they run already."""
+        """Remove a batch that failed.  Returns how many jobs stay: the connection is gone, or they run already."""
         left = len(stored)
         try:
             connection = self._asking()
@@ -131,7 +131,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
                     self._sessions[session.owner] = self._new_session()
                 return []
             if own is None and old is None:
-                return None  # what they held went back when their connection broke
+                return None  # the server gave back what they held when their connection broke
             if own is None or old is None:
                 kept = own or old
                 assert kept is not None
@@ -139,7 +139,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
                 self._sessions[session.owner] = kept
             else:
                 raise BackendMisconfigured(
-                    "two living sessions cannot be made one: what is reserved belongs to its connection"
+                    "a live session cannot adopt another live one: a reserved job belongs to its connection"
                 )
         with kept.lock:  # never under the guard: the thread that holds it may need the guard
             return [reserved.lease(session.owner) for reserved in kept.held.values()]
@@ -158,8 +158,8 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             raise
 
     def _end(self, session: BrokerSession, turn: Turn) -> dict[int, Settled]:
-        """Remove the jobs that have ended, nearly all there are, in one pipeline.  Answers by the settlement's identity."""
-        seen: set[Held] = set()  # the first settlement of a lease is the one that counts
+        """Remove the jobs that have ended, nearly all of a turn, in one pipeline.  Returns answers by settlement."""
+        seen: set[Held] = set()  # only the first settlement of a lease counts
         ends: list[Settlement] = []
         for each in turn.settlements:
             key = key_of(each)
@@ -192,7 +192,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Poll for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
+        """Poll for ready jobs on a connection of its own.  A blocking reservation would have to be given back."""
         deadline, pause = time.monotonic() + timeout, _LOOK_FIRST
         tubes = [self._tubes.of(queue) for queue in queues]
         while not any(self._asking().has_ready(tube) for tube in tubes):
@@ -202,7 +202,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             pause = min(pause * 1.5, _LOOK_LATER)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """Return what the server counts: a retry is scheduled there like any other job, and a job that has ended is gone."""
+        """Return the server's counts: it counts a retry as a scheduled job, and does not know jobs that have ended."""
         counts = dict.fromkeys(State, 0)
         for name in self._names() if queue is None else [queue]:
             said = self._asking().stats_tube(self._tubes.of(name)) or {}
@@ -253,7 +253,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
 
     @contextmanager
     def _producing(self) -> Iterator[Connection]:
-        """Yield the connection that puts, for one thread at a time: which tube it uses is a property of it."""
+        """Yield the connection that puts, for one thread at a time: the connection has one current tube."""
         with self._guard:
             self._refuse_if_closed()
             producer = self._producer = self._fresh(self._producer)
@@ -261,7 +261,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             yield producer
 
     def _asking(self) -> Connection:
-        """Return the connection for questions, which every thread may ask and repeat."""
+        """Return the connection for questions.  Every thread may use it, and repeat a question."""
         with self._guard:
             self._refuse_if_closed()
             self._asker = self._fresh(self._asker)

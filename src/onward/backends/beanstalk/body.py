@@ -1,9 +1,9 @@
-r"""What a job is to the server: bytes.  A line of ours with the counters, then the sealed bytes as they came.
+r"""The body of a job on the server: a line with Onward's counters, then the sealed bytes as they came.
 
     onward-beanstalk/1 {"id": …, "attempts": 2, …}\n<sealed bytes>
 
 The server counts reservations, releases and time-outs of a job, but forgets them when it restarts, and a job that is put
-back is a new one to it.  So what must last is in the line, and is written anew whenever the job is.
+back is a new one to it.  So the line has all counters that must last, and the backend writes it with every copy of the job.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from onward.base.failure import Failure
 __all__ = ["ROOM", "BodyHeader", "NotOurs", "decode", "encode"]
 
 _MAGIC = b"onward-beanstalk/1 "
-# The line grows when a job is put back; what was accepted must still fit then.
+# The line grows when a job is put back; an accepted job must still fit then.
 ROOM = 2048
 
 
 class BodyHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
-    """With what only this server needs to be told again."""
+    """The header with the fields that only this server needs again."""
 
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)] = 0
     ttr: Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)] = 120
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(BodyHeader).decode
 
 
 def encode(header: BodyHeader, data: bytes, limit: int) -> bytes:
-    """The body.  What explains a death is cut until it fits: the job itself never is."""
+    """Return the body.  Cuts the reason and the failure of a dead job until it fits, never the job itself."""
     if header.spent is not None or header.reason is not None:
         header = msgspec.structs.replace(header, spent=cut(header.spent), reason=cut(header.reason))
     body = _MAGIC + _encode(header) + b"\n" + data
@@ -53,7 +53,7 @@ def encode(header: BodyHeader, data: bytes, limit: int) -> bytes:
 
 def decode(body: bytes) -> tuple[BodyHeader, bytes]:
     if not body.startswith(_MAGIC):
-        raise NotOurs("it does not begin as a job of Onward does")
+        raise NotOurs("the body does not begin like a job of Onward")
     end = body.find(b"\n")
     try:
         return _decode(body[len(_MAGIC) : end]), body[end + 1 :]

@@ -1,7 +1,6 @@
-"""One connection: what it reserved belongs to it, and goes back to its queue when it breaks.
+"""One connection.  The jobs that it reserved belong to it, and the server puts them back when it breaks.
 
-An answer that does not come in time is never waited for again: the connection is closed, for what comes next on it would be
-taken for another answer.
+When an answer does not come in time, the connection is closed: a later command would take that answer for its own.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Put(NamedTuple):
 
 
 class Connection:
-    """The commands that we use.  Those that may find nothing say so by their answer."""
+    """The commands that the backend uses.  Those that may find no job say so by their answer."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -79,8 +78,8 @@ class Connection:
                 raise self._unwritten(failure) if isinstance(failure, greenstalk.BuriedError) else failure
 
     def _unwritten(self, error: Exception) -> BackendUnavailable:
-        # Its log could not be written.  The job is left alone: the server has it ready and buried at the same time, and to
-        # delete it leaves a dangling entry there (1.12).
+        # The server could not write its log.  The job is left alone: the server has it ready and buried at the same time,
+        # and deleting it leaves a dangling entry there (1.12).
         unavailable = BackendUnavailable(
             f"{self.address.place} could not write the job to its log, and writes nothing from now on: the job may run, but "
             f"is lost if the server ends; look at its disk, then restart it"
@@ -89,9 +88,9 @@ class Connection:
         return unavailable
 
     def reserve(self, tube: str, limit: int) -> tuple[list[tuple[int, bytes]], bool]:
-        """Reserve the next jobs of a queue that are ready now; and say whether one of ours must be renewed before that.
+        """Reserve the next ready jobs of a queue; also return whether a reserved job must be renewed before that.
 
-        It never blocks: other threads need the connection.
+        This never blocks: other threads need the connection.
         """
         with self._talking():
             if tube != self._watching:
@@ -113,7 +112,7 @@ class Connection:
             return found, is_late
 
     def reserve_one(self, job: int) -> bool:
-        """Reserve a job by its number, in whichever state it waits."""
+        """Reserve a waiting job by its number, whatever its state."""
         return self._found(lambda: self._client.reserve_job(job))
 
     def touch(self, job: int) -> bool:
@@ -126,7 +125,7 @@ class Connection:
         return self.delete_all([job])[0]
 
     def delete_all(self, jobs: Sequence[int], found: list[bool] | None = None) -> list[bool]:
-        """Delete jobs.  ``found`` is filled in as far as the server has answered, even if the connection then breaks."""
+        """Delete jobs.  Fills in ``found`` as far as the server has answered, even if the connection then breaks."""
         return self._found_all(b"delete", jobs, b"DELETED", [] if found is None else found)
 
     def release(self, job: int, priority: int) -> bool:
@@ -156,7 +155,7 @@ class Connection:
             return dict(self._client.stats())
 
     def counters(self, jobs: Sequence[int]) -> list[Mapping[bytes, bytes] | None]:
-        """Return what the server has counted of each; None where there is no such job."""
+        """Return the server's counters of each job; None where there is no such job."""
         counted: list[Mapping[bytes, bytes] | None] = []
         with self._talking():
             failure: Exception | None = None
@@ -181,16 +180,16 @@ class Connection:
             return self._client.tubes()
 
     def stale(self) -> bool:
-        """Say whether the server has closed it while no command was under way."""
+        """Return whether the server has closed the connection while no command was under way."""
         if self.broken:
             return True
-        if not self.lock.acquire(blocking=False):  # another thread asks: what can be read is its answer
+        if not self.lock.acquire(blocking=False):  # another thread uses it: readable bytes are its answer
             return False
         try:
             look = select.poll()
             look.register(self._socket, select.POLLIN)
-            return bool(look.poll(0))  # no command was sent, so this is its end
-        except (OSError, ValueError):  # it was closed this moment
+            return bool(look.poll(0))  # no command was sent, so readable means closed
+        except (OSError, ValueError):  # another thread has just closed it
             return True
         finally:
             self.lock.release()
@@ -242,7 +241,7 @@ class Connection:
             except (greenstalk.DrainingError, greenstalk.OutOfMemoryError, greenstalk.InternalError) as error:
                 raise BackendUnavailable(f"{self.address.place} says {type(error).__name__}") from error
             except BaseException as error:
-                # No answer, half an answer, or we were interrupted before it came.
+                # No answer, half an answer, or the thread was interrupted before it came.
                 self.close()
                 if isinstance(error, Exception):
                     raise BackendUnavailable(f"{self.address.place} did not answer: {error!r}") from error

@@ -1,7 +1,7 @@
-"""The health of a server: which version, whether it writes to its disk, and what has been buried.
+"""The health of a server: which version, whether it writes to its disk, and how many jobs are buried.
 
-A server that meets an error of its disk stops writing, for good, and goes on answering that jobs are stored.  It does not
-say so; but then its count of written records stands still.  So a job is put and removed to see it move.
+After an error of its disk a server stops writing, for good, and goes on answering that jobs are stored.  It does not say so;
+but then its count of written records does not grow.  So this check puts and removes a job and compares that count.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _A_DAY = 86_400
 
 
 def admitted(address: Address, said: Mapping[str, Any], capabilities: Capabilities) -> Capabilities:
-    """Return what a server like this can do; raises `BackendMisconfigured` if that is not enough."""
+    """Return the capabilities of a server like this; raises `BackendMisconfigured` if they are not enough."""
     if _version(said) < _OLDEST:
         raise BackendMisconfigured(f"{address.place} is beanstalkd {said['version']}: 1.12 or newer is needed")
     if _has_log(said):
         return capabilities
     if not address.allow_lossy:
         raise BackendMisconfigured(
-            f"{address.place} keeps jobs in memory only, and a restart would lose them all: start it with "
+            f"{address.place} keeps jobs in memory only, so a restart would lose them all: start it with "
             f"`beanstalkd -b DIRECTORY -f 0`, or write ?allow_lossy=true"
         )
     return msgspec.structs.replace(capabilities, durable=False)

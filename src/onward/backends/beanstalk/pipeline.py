@@ -1,7 +1,7 @@
 """Many commands at once: sent together, answered one by one in their order.
 
-The driver waits for every answer before it sends the next command: a round trip for each.  The protocol does not ask for
-that: each command is done, and answered, as if it had come alone.
+The driver waits for every answer before it sends the next command: a round trip for each.  The protocol does not require
+that: the server executes and answers each command as if it had come alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ServerAnswer(NamedTuple):
 
     @property
     def error(self) -> Exception:
-        """What the driver would raise."""
+        """The error that the driver would raise."""
         kind = greenstalk.ERROR_RESPONSES.get(self.word)
         if kind is None:
             return greenstalk.UnknownResponseError(self.word, self.values)
@@ -44,11 +44,11 @@ def ask(client: Any, commands: Sequence[bytes]) -> Iterator[ServerAnswer]:
 
 
 def _send(client: Any, commands: Sequence[bytes]) -> None:
-    client._sock.sendall(b"\r\n".join([*commands, b""]))  # noqa: SLF001  the driver has no words for this
+    client._sock.sendall(b"\r\n".join([*commands, b""]))  # noqa: SLF001  the driver has no method for this
 
 
 def _answer(client: Any) -> ServerAnswer:
-    line = client._reader.readline()  # noqa: SLF001  what was read ahead is there
+    line = client._reader.readline()  # noqa: SLF001  it has the bytes that were read ahead
     if line[-2:] != b"\r\n":
         raise ConnectionError("the connection ended in the middle of an answer")
     word, *values = line.split()

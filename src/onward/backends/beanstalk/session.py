@@ -1,12 +1,12 @@
-"""A session is a connection, and what it has reserved.
+"""A session is a connection, and the jobs that it has reserved.
 
-    reserve ──▶ not ours: buried where it is             crashed before, and again: put back with a pause
+    reserve ──▶ not Onward's: buried where it is         crashed before, and again: put back with a pause
             ──▶ expired: deleted                          crashed too often: handed out as spent, to be dead-lettered
             ──▶ dead, not kicked: buried                  otherwise: a lease
 
-The server gives every reserved job back when the connection ends, at once, and a job that is not touched for its time to
-run.  A reservation that ended in neither a release nor a burial was a crash; the server counts, until it is restarted, and
-what it had counted is written down whenever the job is put back.
+The server puts every reserved job back at once when the connection ends, and a job that is not touched for its time to run.
+A reservation that ended in neither a release nor a burial was a crash.  The server counts reservations until it is
+restarted; the session writes those counts into the header whenever it puts a job back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _A_MOMENT = 60  # seconds in which a dead copy is buried; after a kill the next 
 
 
 class Reserved(NamedTuple):
-    """A job that is ours."""
+    """A job that this session has reserved."""
 
     number: int  # the server's
     queue: str
@@ -69,7 +69,7 @@ class Reserved(NamedTuple):
 
 
 class BrokerSession:
-    """What one owner holds.  All of it is called under the connection's lock."""
+    """The jobs that one owner holds.  Every method is called under the connection's lock."""
 
     def __init__(self, connection: Connection, tubes: Tubes, clock: Clock, limit: int) -> None:
         self.connection = connection
@@ -160,7 +160,7 @@ class BrokerSession:
         try:
             header, data = decode(body)
         except NotOurs as error:
-            logger.error("job %d of queue %s is buried: no Onward wrote it (%s)", number, queue, error)  # noqa: TRY400
+            logger.error("job %d of queue %s is buried: Onward did not write it (%s)", number, queue, error)  # noqa: TRY400
             self.connection.bury(number, 0)
             return None
         return self._counted(Reserved(number, queue, header, data, self._clock.micros()), stats)
@@ -206,7 +206,7 @@ class BrokerSession:
     # Ending
 
     def put_back(self, reserved: Reserved, header: BodyHeader, delay: int) -> bool:
-        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
+        """Put a copy with other counters, then remove the original: a process that dies in between leaves the job twice."""
         if not self.connection.touch(reserved.number):
             return False
         self._put(reserved, header, math.ceil(delay / SECOND))
@@ -214,7 +214,7 @@ class BrokerSession:
         return True
 
     def bury(self, reserved: Reserved, header: BodyHeader, reason: str, failure: Failure | None) -> bool:
-        """Do the same to a dead job.  The copy says why; a session that reserves the copy before it is buried buries it."""
+        """Bury a copy of a dead job with the reason, then remove the original.  Any session that reserves it buries it."""
         if not self.connection.touch(reserved.number):
             return False
         dead = msgspec.structs.replace(header, reason=reason, failure=failure, ended_at=self._clock.micros())

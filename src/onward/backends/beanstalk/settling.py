@@ -1,12 +1,12 @@
-"""What becomes of a lease, in commands.
+"""Settlements as commands of beanstalkd.
 
     ack, skip, cancelled           delete
     release                        release
     nack, snooze, park, crashed    touch, put, delete
     abandon, crashed too often     [put the dead letter,] touch, put, reserve it, bury it, delete
 
-A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: a
-process that is killed between two commands leaves the job twice, and never not at all.
+A touch that finds no job: the lease was lost, and nothing is put.  The copy is stored before the original is removed: a
+process that is killed between two commands leaves the job twice, and never loses it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ ENDINGS = ("ack", "skip", "cancelled")
 
 
 def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
-    """Apply a settlement.  ``store`` keeps a dead letter."""
+    """Apply a settlement.  ``store`` stores a dead letter."""
     reserved = session.held[key_of(settlement)]
     state = _apply(session, settlement, reserved, store, now)
-    del session.held[key_of(settlement)]  # only now: without an answer it stays ours, or went with the connection
+    del session.held[key_of(settlement)]  # only now: without an answer the lease stays, or was lost with the connection
     return LEASE_LOST if state is None else applied(state)
 
 
 def end(session: BrokerSession, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
-    """Apply what only removes jobs.  ``answers`` is filled in as far as the server has answered."""
+    """Apply settlements that only remove jobs.  Fills in ``answers`` as far as the server has answered."""
     if not settlements:
         return
     found: list[bool] = []

@@ -1,4 +1,4 @@
-"""A queue is a tube, named so that a namespace's tubes are known by their prefix."""
+"""The tubes of queues: the tubes of one namespace have a common prefix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from onward.backends.broker.names import QueueNames
 
 __all__ = ["Tubes", "urgency"]
 
-_FIRST = 100  # our highest priority
+_FIRST = 100  # Onward's highest priority
 
 
 class Tubes(QueueNames):
-    r"""The tubes of one namespace.  A name becomes part of a line: what could end a word or the line is escaped.
+    r"""The tubes of one namespace.  A name is part of a command line, so characters that end a word or a line are escaped.
 
     >>> Tubes("shop").of("mail"), Tubes("shop").of("a b\r\n")
     ('onward.shop.mail', 'onward.shop.a(20)b(0d)(0a)')

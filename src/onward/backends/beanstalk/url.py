@@ -16,13 +16,13 @@ _PORT = 11300
 
 
 class Address(NamedTuple):
-    """Where the server is, and what is ours of the things that may follow the question mark."""
+    """The address of the server, and Onward's options after the question mark."""
 
     host: str
     port: int
-    ttr: int = 120  # seconds that a job is its worker's, unless touched; a job with a longer time-out gets more
+    ttr: int = 120  # seconds for which a worker has a job, unless it touches it; a job with a longer time-out gets more
     timeout: float = 10.0  # seconds to wait for an answer
-    allow_lossy: bool = False  # a server that keeps nothing on a disk will do
+    allow_lossy: bool = False  # whether a server that keeps nothing on a disk is accepted
 
     @property
     def place(self) -> str:
@@ -30,7 +30,8 @@ class Address(NamedTuple):
 
 
 def parse_url(url: str) -> Address:
-    """
+    """Read a URL.
+
     >>> parse_url("beanstalk://queue.example?ttr=300")
     Address(host='queue.example', port=11300, ttr=300, timeout=10.0, allow_lossy=False)
     """
@@ -50,7 +51,7 @@ def parse_url(url: str) -> Address:
 
 
 def _ttr(name: str, value: str) -> int:
-    # Under three seconds the server says DEADLINE_SOON instead of giving jobs, and no renewal would be in time.
+    # Under three seconds the server answers DEADLINE_SOON instead of jobs, and no renewal would be in time.
     return number(name, value, 10, 86_400)
 
 

@@ -1,4 +1,4 @@
-"""What every broker's backend does alike: find the session, take its lock, settle what it holds, and end it.
+"""The base of the brokers' backends: it finds the session, takes its lock, settles what it holds, and ends it.
 
 A broker gives back by itself what a dead process held.  So a backend ends only sessions of its own process.
 """
@@ -44,7 +44,7 @@ class _HeldJob(Protocol):
 
 
 class _Session(Protocol):
-    """What one owner holds.  All but `has_ended` is called under its lock."""
+    """The leases of one owner.  Every method but `has_ended` is called under its lock."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
@@ -77,15 +77,15 @@ class BrokerBackend(Backend, Generic[S]):
 
     @abstractmethod
     def _apply(self, session: S, settlement: Settlement) -> Settled:
-        """Do to a job that the session holds what a settlement says."""
+        """Apply a settlement to a job that the session holds."""
 
     @abstractmethod
     def _stored(self, lease: Lease) -> bool:
-        """Return whether the broker still has the very job that was leased."""
+        """Return whether the broker still has the job that was leased."""
 
     @abstractmethod
     def _make_contact(self) -> None:
-        """Ask the broker anything: raises `BackendError` if it does not answer."""
+        """Call the broker: raises `BackendError` if it does not answer."""
 
     @abstractmethod
     def _forget_connections(self) -> None:
@@ -117,7 +117,7 @@ class BrokerBackend(Backend, Generic[S]):
         with uninterrupted():
             session = self._living(owner)
             if session is None:
-                self._make_contact()  # the caller wants to know whether the broker answers, too
+                self._make_contact()  # the caller must learn whether the broker answers, too
                 return Renewal(alive=False)
             return Renewal(alive=True, lost=tuple(self._renew(session)))
 
@@ -133,7 +133,7 @@ class BrokerBackend(Backend, Generic[S]):
         started: Sequence[Held] | None = None,
         cause: str | None = None,
     ) -> list[Reaped]:
-        """End a session of this process, and give back what it holds.  Those of other processes are the broker's to end."""
+        """End a session of this process, and give back what it holds.  The broker ends those of other processes."""
         with uninterrupted():
             with self._guard:
                 session = self._sessions.pop(owner or "", None)
@@ -152,7 +152,7 @@ class BrokerBackend(Backend, Generic[S]):
             return [reaped for reaped in found if reaped is not None]
 
     def _give_back(self, session: S, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        """Take a lease from a session that ends here; None if it was lost before.  A job that had started has crashed."""
+        """Give back a lease of a session that ends; None if it was lost before.  A job that had started has crashed."""
         held = session.held[key]
         lease, header = held.lease(""), held.header
         move = Settlement.given_back(lease, cause, started=started)
@@ -172,7 +172,7 @@ class BrokerBackend(Backend, Generic[S]):
         )
 
     def _after_reaping(self) -> None:
-        """Do what is to be done when a session was ended."""
+        """Act on the end of a session; by default, do nothing."""
 
     def _leave_to_parent(self) -> None:
         self._forget_connections()

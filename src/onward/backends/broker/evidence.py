@@ -1,4 +1,4 @@
-"""What this process has settled lately.  A broker forgets a job that has ended, so no other process can tell."""
+"""The settlements of this process: a broker forgets a job that has ended, so no other process knows them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Evidence:
     def note(self, settlement: Settlement, answer: Settled) -> None:
         if answer.state is None:
             return
-        # Of a job that was put back without a run no move is kept: to repeat the settlement is to settle a lost lease.
+        # No move of a job that was put back without a run is kept: a repeated settlement is answered as a lost lease.
         put_back = settlement.move in ("snooze", "park", "release")
         self._fates[key_of(settlement)] = _NOTHING if put_back else (settlement.move, answer.state)
         while len(self._fates) > _REMEMBERED:
             self._fates.popitem(last=False)
 
     def classify(self, settlement: Settlement, stored: Callable[[Lease], bool]) -> Settled:
-        """Answer a settlement whose lease is not held.  ``stored``: whether the broker still has that very job."""
+        """Answer a settlement whose lease is not held.  ``stored`` returns whether the broker still has that job."""
         key = key_of(settlement)
         move, went_to = self._fates.get(key, _NOTHING)
         return judge(settlement, move, went_to, None, traced=key in self._fates or stored(settlement.lease))

@@ -1,7 +1,7 @@
-"""The counters of a job that lives in a broker.  They travel beside its sealed bytes, and are written anew with every copy.
+"""The counters of a job in a broker.  They travel beside its sealed bytes; the backend writes them with every copy.
 
-A broker counts deliveries, but a job that is put back is a new one to it.  So what must last is here, and what the broker
-has counted since is added when the job is claimed.
+A broker counts deliveries, but a job that is put back is a new one to it.  So the header has all counters that must last,
+and a claim adds the broker's own count to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onward.job.settlement import Fate, Leased, Settlement, fate
 __all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "revived", "settled"]
 
 CRASHED = "its process died, or did not renew it in time"
-_REASON = 400  # characters: what explains a death must not make a job too large to be kept
+_REASON = 400  # characters: the reason of a discard must not make a job too large to be stored
 
 
 # A header is not signed.  Onward writes no value outside these bounds; and a broker, its driver or the companion store would
@@ -33,7 +33,7 @@ class NotOurs(ValueError):
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the store knows of a job, apart from what the broker counts."""
+    """The counters and options of a job that the broker does not keep."""
 
     id: _Id
     job: str
@@ -61,7 +61,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def crashed_too_often(self) -> str:
-        """Why a job is spent whose crashes are too many."""
+        """The reason why a job with too many crashes is spent."""
         return self.spent or f"crashed {counted(self.crashes, 'time')}: {CRASHED}"
 
 
@@ -69,8 +69,8 @@ H = TypeVar("H", bound=Header)
 
 
 def settled(settlement: Settlement, header: H, now: int) -> tuple[Fate, H]:
-    """Say what a settlement does, and give the header as it is then."""
-    # No broker knows of a request to cancel what runs.
+    """Return the fate of a settled job, and its header after that."""
+    # No broker can be asked to cancel a running job.
     leased = Leased(None, header.crashes, header.max_crashes, header.waits, header.parked_since, header.spent)
     what = fate(settlement, leased, now)
     return what, msgspec.structs.replace(
@@ -85,7 +85,7 @@ def settled(settlement: Settlement, header: H, now: int) -> tuple[Fate, H]:
 
 
 def revived(header: H) -> H:
-    """Return the header of a dead job that is replayed: its budget is whole, and the deliveries go on counting."""
+    """Return the header of a replayed dead job: its counters start again, and the deliveries go on."""
     return msgspec.structs.replace(
         header, attempts=0, crashes=0, interruptions=0, waits=0, parked_since=None, spent=None
     )
@@ -107,7 +107,8 @@ def lease_of(header: Header, sealed: Sealed, owner: str, **times_and_receipt: An
 
 
 def cut(text: str | None, limit: int = _REASON) -> str | None:
-    """
+    """Return a text, cut to the limit.
+
     >>> cut("because of that", 8)
     'because…'
     """

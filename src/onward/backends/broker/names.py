@@ -1,4 +1,4 @@
-"""A queue's name on a server that allows few characters, and a prefix that tells the namespace."""
+"""The name of a queue on a server that allows few characters, with a prefix for the namespace."""
 
 from __future__ import annotations
 

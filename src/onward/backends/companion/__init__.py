@@ -1,8 +1,8 @@
-"""A broker with a companion store: the broker hands jobs out, the store knows what they are.
+"""A broker with a companion store: the broker says which job is next, the store has its record.
 
-Only `backends/opening` makes this backend.  Read it in this order: `backend` (the verbs, and what a death between two writes
-leaves), `messages` (what goes to the broker), `putting`, `deliveries` (messages that this process holds), `sweeping` (jobs
-without a message), `health`, `store` (what is asked of the store).
+Only `backends/opening` makes this backend.  Read it in this order: `backend` (the verbs, and what a process that dies
+between two writes leaves), `messages` (to the broker), `putting`, `deliveries` (messages that this process holds),
+`sweeping` (jobs without a message), `health`, `store` (the verbs that the store needs).
 """
 
 from onward.backends.companion.backend import AccompaniedBackend

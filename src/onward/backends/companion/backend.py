@@ -1,15 +1,15 @@
-"""The contract's verbs over two systems, of which one is always right.
+"""The contract's verbs over two systems, of which the store is always right.
 
-The store is written first and is the truth: what a job is, whose it is, how often it ran.  The broker's messages only say
-that it is time to look at a job.  A message is removed when the store says that its job has ended, and never before.  So
-a process that dies between the two writes leaves one of these, and none of them loses a job or reports a wrong state:
+Each verb writes the store first: it has a job's state, owner and counters.  The broker's messages only say that it is time
+to look at a job.  A message is removed when the store says that its job has ended, and never before.  So a process that
+dies between the two writes leaves one of these, and none of them loses a job or reports a wrong state:
 
     the store says       and the broker          what happens to it
     waiting, due         has a message           the message comes: it is claimed
     waiting, not due     has a message           the message comes early: it is put back until then
     executing            has a message           another's, or a second one: it is put back for a moment
     ended                has a message           it is removed
-    nothing              has a message           another program put it there: the store learns of it, then it is claimed;
+    nothing              has a message           another program put it there: it is stored, then claimed;
                                                  but if a schedule booked it, it was taken back: it is removed
     waiting, due         has none                the next sweep puts one there (`sweeping`)
 
@@ -52,6 +52,7 @@ from onward.backend import (
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
+from onward.backends.companion.notes import CompanionNotes
 from onward.backends.companion.putting import Putter
 from onward.backends.companion.schedules import CompanionSchedules
 from onward.backends.companion.sweeping import Sweep
@@ -70,7 +71,7 @@ logger = get_logger("onward.companion")
 _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 
 
-class AccompaniedBackend(CompanionSchedules, Backend):
+class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
     """A broker with its companion store."""
 
     def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
@@ -106,10 +107,12 @@ class AccompaniedBackend(CompanionSchedules, Backend):
             ]
             try:
                 self._put(told)
-            except (*REFUSALS, BackendMisconfigured):  # nothing of it was stored, and it would not be by trying again
+            except (*REFUSALS, BackendMisconfigured):  # the broker stored nothing, and would not if it were asked again
                 self._take_back([envelope.id for envelope in told])
                 raise
-            except BackendUnreachable as error:  # by the broker; the store has it, and a sweep will tell the broker
+            except (
+                BackendUnreachable
+            ) as error:  # the broker is; the store has the job, and a sweep will put its message
                 raise BackendUnavailable(str(error)) from error
         return answers
 
@@ -119,7 +122,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
             self.broker.enqueue([message(each, delay=_wait(each, now)) for each in envelopes])
 
     def _take_back(self, ids: Sequence[str]) -> None:
-        self.store.cancel(ids, "the broker refused it")
+        self.store.cancel(ids, "the broker refused the job")
         self.store.purge(Query(ids=tuple(ids), states=frozenset({State.CANCELLED}), limit=len(ids)))
 
     # Working
@@ -134,7 +137,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
             return held
 
     def turn(self, turn: Turn) -> TurnResult:
-        """Settle in the store, tell the broker, ask it for messages, claim in the store what they are about."""
+        """Settle in the store, update the broker, receive messages, claim their jobs in the store."""
         with uninterrupted():
             claim = self._open_part(turn.claim)
             made = self.store.turn(Turn(owner=turn.owner, settlements=turn.settlements, claim=_tidy(claim)))
@@ -156,7 +159,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
             )
 
     def _open_part(self, claim: Claim | None) -> Claim | None:
-        """Return the claim without queues that are paused; None if no queue is left."""
+        """Return the claim without paused queues; None if no queue is left."""
         if claim is None or claim.limit <= 0:
             return None
         paused = set(self.store.paused())
@@ -164,7 +167,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
         return msgspec.structs.replace(claim, queues=queues) if queues else None
 
     def extend(self, owner: str) -> Renewal:
-        """Extend the session in the store, which decides; and renew the messages that this process holds."""
+        """Renew the session in the store, and the messages that this process holds in the broker."""
         with uninterrupted():
             renewal = self.store.extend(owner)
             if renewal.alive:
@@ -181,7 +184,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
         started: Sequence[Held] | None = None,
         cause: str | None = None,
     ) -> list[Reaped]:
-        """Reap in the store.  The message of a job that is given back may be with a dead process: the job gets another."""
+        """Reap in the store.  A dead process may have the message of a job that is given back: the job gets another."""
         with uninterrupted():
             reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
@@ -202,7 +205,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
         else:
             self._closed.wait(min(timeout, _RESUMED))
 
-    # Looking and steering: the store knows
+    # Looking and steering: in the store alone
 
     def get(self, job_id: str) -> StoredJob | None:
         return self.store.get(job_id)
@@ -233,7 +236,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
         return self.store.cancel(ids, reason)
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        """Retry in the store.  The message is for later, so the job gets another."""
+        """Retry in the store.  The job's message is for later, so it gets another."""
         with uninterrupted():
             made_due = self.store.retry(ids)
             self._putter.put_waiting([each for each, due in zip(ids, made_due, strict=True) if due])
@@ -286,9 +289,9 @@ class AccompaniedBackend(CompanionSchedules, Backend):
 
 
 def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
-    """Combine: the broker decides when a job comes, the store what becomes of it.
+    """Return the capabilities of the two together: the broker decides when a job comes, the store what becomes of it.
 
-    A unique key would have to be taken in both at once: it is an error, as it is on a broker alone.
+    A unique key would have to be taken in both at once: it is an error, as on a broker alone.
     """
     return msgspec.structs.replace(
         broker,
@@ -300,6 +303,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         holds=store.holds,
         knows_ids=store.knows_ids,
         remembers=store.remembers,
+        notes=store.notes,
         schedules=store.schedules,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
@@ -307,7 +311,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
 
 
 def _tidy(claim: Claim | None) -> Claim | None:
-    """Return a claim of nothing: the store cancels what has expired in these queues, and notes what is due."""
+    """Return a claim with limit 0: the store cancels what has expired in these queues, and promotes what is due."""
     if claim is None:
         return None
     return Claim(queues=claim.queues, limit=claim.limit, at_most=dict.fromkeys(claim.queues, 0))

@@ -1,6 +1,6 @@
-"""The messages that this process holds, and what it tells the broker about them.
+"""The messages that this process holds, and how it settles them in the broker.
 
-Everything here comes after the store was written.  If the broker cannot be told, that is no error of the verb: a message
+All calls here come after the store was written.  If the broker cannot be reached, the verb succeeds all the same: a message
 comes back by itself, and the process that receives it asks the store again; the next sweep puts one that is missing.
 """
 
@@ -48,11 +48,11 @@ logger = get_logger("onward.companion")
 
 _BUSY = 30.0  # seconds until a message about a job that runs elsewhere comes again
 _A_MOMENT = 1.0
-_ROUNDS = 100  # how often a claim that met nothing but messages to be removed asks for more
+_ROUNDS = 100  # how often a claim that received only messages to be removed asks for more
 
 
 class Told(NamedTuple):
-    """What is to be said to the broker."""
+    """The settlements to send to the broker."""
 
     puts: list[Envelope]
     moves: list[Settlement]
@@ -92,7 +92,7 @@ class Deliveries:
     # Sessions
 
     def open(self, session: Session, adopts: str | None, leases: Sequence[Lease]) -> None:
-        """Open the broker's half of a session, with those messages of its predecessor that the store says are its own."""
+        """Open the broker's half of a session, with those messages of its predecessor whose jobs the store gave it."""
         adopts = None if adopts == session.owner else adopts
         with self._lock:
             self._sessions[session.owner] = session
@@ -103,7 +103,7 @@ class Deliveries:
             return
         try:
             kept = self._broker.open_session(session, adopts=adopts)
-        except BackendMisconfigured:  # both live here, and the broker cannot make them one
+        except BackendMisconfigured:  # both sessions are of this process, and the broker cannot join them
             self.let_go(adopts)
             kept = []
         if kept is None:
@@ -112,7 +112,7 @@ class Deliveries:
         self._inherit(adopts, session.owner, ours, kept or [])
 
     def _inherit(self, old: str, new: str, ours: set[Held], reserved: Sequence[Lease]) -> None:
-        """Keep the messages of our jobs.  Release the others, and those left over when the old session lost its answer."""
+        """Keep the messages of this session's jobs.  Release the others, and those of a claim without an answer."""
         with self._lock:
             for job_id, held in list(self._held.items()):
                 if held.owner == old and (job_id, held.token) in ours:
@@ -151,7 +151,7 @@ class Deliveries:
         self._putter.put_waiting(each.id for each in reaped if each.to in LIVE and each.id not in returned)
 
     def renew(self, owner: str) -> None:
-        """Renew the messages of a session.  If one is lost, its job is not: the store says whose it is."""
+        """Renew the messages of a session.  A lost message does not lose its job: the store has the lease."""
         if owner not in self._sessions:
             return
 
@@ -172,7 +172,7 @@ class Deliveries:
     def settled(
         self, owner: str, settlements: Sequence[Settlement], answers: Sequence[Settled], woken: Iterable[str]
     ) -> Told:
-        """Return what to tell the broker, now that the store has answered."""
+        """Return the settlements for the broker, after the store has answered."""
         told = Told([], [])
         for settlement, answer in zip(settlements, answers, strict=True):
             job = settlement.lease.envelope
@@ -181,7 +181,7 @@ class Deliveries:
             held = self._end(job.id, settlement.lease.token)
             if held is not None:
                 told.moves.append(after_settling(settlement, answer, _of(held.lease, owner)))
-            elif answer.counts and answer.state in LIVE:  # its message is with a process that is dead or suspended
+            elif answer.counts and answer.state in LIVE:  # a dead or suspended process has its message
                 told.puts.append(self._putter.about(job, wait_of(settlement)))
         told.puts.extend(self._putter.about_waiting(woken))
         return told
@@ -201,7 +201,7 @@ class Deliveries:
     # Claiming
 
     def claim(self, owner: str, told: Told, claim: Claim, released: frozenset[str]) -> TurnResult:
-        """Ask the broker for messages and the store for the jobs they are about."""
+        """Receive messages from the broker, and claim their jobs in the store."""
         self._putter.put(told.puts)
         moves = told.moves
         result = TurnResult(settled=[], leases=[])
@@ -257,14 +257,14 @@ class Deliveries:
             self.let_go(owner)
             return _Taken(TurnResult(settled=[], leases=[], alive=False), [], go_on=False)
         except BaseException:
-            # Whether the store has handed them out is not known.  If it has, a session that adopts this one gets them.
+            # It is unknown whether the store has handed them out.  If it has, a session that adopts this one gets them.
             self.tell(owner, Told([], [*moves, *map(Settlement.release, asked.values())]))
             raise
         removed = any(move.move != "release" for move in moves)
         return _Taken(result, moves, go_on=removed and not result.leases)
 
     def _keep(self, owner: str, asked: dict[str, Lease]) -> TurnResult:
-        """Take the jobs, and note the messages of those that are ours now; the others are left in ``asked``."""
+        """Claim the jobs, and keep the messages of those that were claimed; the others stay in ``asked``."""
         result = self._store.take(owner, list(asked))
         if not result.alive:
             raise _SessionLost
@@ -308,7 +308,7 @@ class Deliveries:
             try:
                 self._store.enqueue([msgspec.structs.replace(envelope, unique_key=None)], retried=True)
             except BackendRefused as error:
-                moves.append(Settlement.abandon(lease, f"the store refuses it: {error}", ran=False))
+                moves.append(Settlement.abandon(lease, f"the store refuses the job: {error}", ran=False))
             else:
                 asked[job.id] = lease
         result = self._keep(owner, asked)
@@ -321,7 +321,7 @@ class Deliveries:
         self._closed.set()
 
     def _keep_renewing(self) -> None:
-        """Start the thread that renews.  A supervisor can renew the store's session; the messages only this process."""
+        """Start the thread that renews.  A supervisor can renew the store's session; only this process the messages."""
         with self._lock:
             if self._renewal is None or not self._renewal.is_alive():
                 self._renewal = threading.Thread(target=self._renew_all, name="onward-messages", daemon=True)

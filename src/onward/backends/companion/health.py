@@ -32,7 +32,7 @@ def _of(which: str, one: object) -> list[Check]:
 def _agreement(broker: Counting, store: CompanionStore) -> Check:
     missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
     if not missing:
-        return Check(name="in step", status="ok", detail="no job of the store lacks a message in the broker")
+        return Check(name="messages", status="ok", detail="no job of the store lacks a message in the broker")
     told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
     detail = f"jobs of the store without a message in the broker: {told}; workers put them again when they sweep"
-    return Check(name="in step", status="warn", detail=detail)
+    return Check(name="messages", status="warn", detail=detail)

@@ -1,8 +1,7 @@
-"""What goes to the broker: a message that says which job it is about, and carries its sealed bytes.
+"""The messages to the broker: each names its job, and carries its sealed bytes.
 
-There may be several messages about one job, and one may come early or late: which of them starts the job, the store
-decides.  A second one has a name of its own, for a broker may take a message of the same name for a repetition, and
-store nothing.
+There may be several messages about one job, and one may come early or late: the store decides which of them starts the job.
+A second message has an id of its own, because a broker may take one with the same id for a repetition, and store nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LONGEST_DELAY = (
 
 
 def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
-    """The job as the broker gets it: without what only the store can keep.  ``delay`` in seconds, if it differs."""
+    """Return the message of a job: without the options that only the store can keep.  ``delay``: in seconds."""
     if delay is None:
         delay = envelope.delay / SECOND
     return msgspec.structs.replace(
@@ -55,12 +54,12 @@ def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
 
 
 def another(envelope: Envelope) -> Envelope:
-    """A message about a job that had one before."""
+    """Return another message about a job that had one before."""
     return msgspec.structs.replace(envelope, id=f"{envelope.id}~{secrets.token_hex(4)}")
 
 
 def job_id_of(message_id: str) -> str:
-    """The job that a message is about.
+    """Return the id of the job that a message is about.
 
     >>> job_id_of("01b8dac5b400~1f00ba44"), job_id_of("01b8dac5b400")
     ('01b8dac5b400', '01b8dac5b400')
@@ -69,7 +68,7 @@ def job_id_of(message_id: str) -> str:
 
 
 def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
-    """Return a job that the store does not know, with what its sealed bytes say."""
+    """Return the envelope of a job that the store does not know, from its sealed bytes."""
     try:
         letter = open_sealed(sealed)
     except EnvelopeError:  # the worker that claims it discards it, with the reason
@@ -86,12 +85,12 @@ def is_booked(sealed: Sealed) -> bool:
 
 
 def until(stored: StoredJob, now: int) -> float:
-    """Seconds until a waiting job is due."""
+    """Return the seconds until a waiting job is due."""
     return 0.0 if stored.state is State.AVAILABLE else max(0.0, (stored.available_at - now) / SECOND)
 
 
 def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Settlement:
-    """Return what to do with the message about a job, once the store has settled the job."""
+    """Return the settlement of a message, after the store has settled its job."""
     state = settled.state if settled.counts else None
     if state in FINISHED:
         return Settlement.ack(held)
@@ -105,7 +104,7 @@ def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Set
 
 
 def wait_of(settlement: Settlement) -> float:
-    """Seconds until the job is due again."""
+    """Return the seconds until a settled job is due again."""
     if settlement.move == "crashed":
         return crash_pause(settlement.lease.crashes + 1) / SECOND
     return settlement.delay

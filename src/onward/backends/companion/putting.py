@@ -1,6 +1,7 @@
-"""Put messages about jobs that are in the store.
+"""Putting messages about stored jobs into the broker.
 
-If the broker cannot be reached, that is no error of the verb: the next sweep puts a message about every job that lacks one.
+If the broker cannot be reached, the verb succeeds all the same: the next sweep puts a message about every job that lacks
+one.
 """
 
 from __future__ import annotations
@@ -75,13 +76,13 @@ class Putter:
     def _cancel_refused(self, envelope: Envelope, error: OnwardError) -> None:
         """Cancel a job that the broker will never hand out.  It stays in the store, with the reason."""
         job_id = job_id_of(envelope.id)
-        logger.error("job %s is cancelled, for the broker cannot carry it: %s", job_id, error)
-        quietly(lambda: self._store.cancel([job_id], f"the broker cannot carry it: {error}"))
+        logger.error("job %s is cancelled, because the broker refuses it: %s", job_id, error)
+        quietly(lambda: self._store.cancel([job_id], f"the broker refuses the job: {error}"))
 
 
 def quietly(act: Callable[[], object]) -> None:
-    """Do what may fail without harm: the message comes back, or the next sweep puts one."""
+    """Call a function, and ignore a `BackendError`: the message comes back, or the next sweep puts one."""
     try:
         act()
     except BackendError as error:
-        logger.debug("left to the next process that meets the job: %s", error)
+        logger.debug("left to the next process that gets the job: %s", error)

@@ -1,9 +1,9 @@
 """Finding jobs that wait in the store without a message in the broker, and putting one.
 
-There are such jobs when a process died between the store and the broker, or when the broker has lost what it had.  Which
-jobs have no message the broker cannot say; but if the store has more live jobs than the broker has messages, some have none.
-Then those that have been due for a while get another, oldest first: a page at a time, or all of them if the broker has none
-at all.  A second message does no harm.
+There are such jobs when a process died between the two writes, or when the broker has lost messages.  The broker cannot say
+which jobs have no message; but if the store has more live jobs than the broker has messages, some have none.  Then `Sweep`
+puts messages about those that have been due for a while, oldest first: a page at a time, or all of them if the broker has
+no message at all.  A second message does no harm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Put = Callable[[Sequence[StoredJob]], bool]
 
 
 class Sweep:
-    """Looks at every queue, now and then."""
+    """Looks at every queue when it is called, as each reap does."""
 
     def __init__(self, broker: Counting, store: CompanionStore, clock: Clock, put: Put) -> None:
         self._broker = broker
@@ -43,7 +43,7 @@ class Sweep:
         self._put = put
         self._last: int | None = None
         self._after: dict[str, str] = {}  # by queue, the last id of the page before
-        self._done: dict[str, float] = {}  # what got a message from here, and when
+        self._done: dict[str, float] = {}  # the jobs that got a message from here, and when
 
     def run(self) -> None:
         now = self._clock.micros()
@@ -84,6 +84,6 @@ def served(store: CompanionStore) -> list[tuple[str, int]]:
 
 
 def messages_in(broker: Counting, queue: str) -> int:
-    """Count the messages of a queue, in all states from which they are delivered."""
+    """Return how many messages a queue has, in all states from which they are delivered."""
     counts = broker.counts(queue)
     return sum(counts[state] for state in LIVE if state in counts)

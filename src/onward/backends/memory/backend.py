@@ -40,7 +40,7 @@ __all__ = ["MemoryBackend"]
 
 
 class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
-    """A store of its own, seen by this process only and gone with it."""
+    """A store in this process's memory: no other process sees it, and it ends with the process."""
 
     capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True)
 
@@ -159,8 +159,8 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
         """Hold the lock; yields the time, read once the lock is held."""
         if os.getpid() != self._pid:
             raise BackendMisconfigured(
-                "memory:// lives in the process that made it and this is a fork of it: no other process would see "
-                "what is enqueued here; use sqlite:///file"
+                "memory:// belongs to the process that made it, and this process is a fork of it: no other process would "
+                "see jobs enqueued here; use sqlite:///file"
             )
         with uninterrupted(), self._changed:
             if self._closed:
@@ -212,7 +212,7 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
         return [(job, 0) for job in self._plain_candidates(claim, released, now)], False
 
     def _plain_candidates(self, claim: Claim, released: set[str], now: int) -> list[MemoryJob]:
-        """Return the next jobs where none has a lane; a suspect only if it stands first, and then alone."""
+        """Return the next jobs where none has a lane; a suspect only if it comes first, and then alone."""
         chosen: list[MemoryJob] = []
         for queue in dict.fromkeys(claim.queues):
             if queue in self._store.paused:
@@ -265,7 +265,7 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
         return tuple((job.id, job.delivery) for job in held if job.cancel_reason is not None)
 
     def _until_due(self, queues: Sequence[str]) -> float:
-        """Seconds until the next job of these queues may be claimed; 0 if one may be now."""
+        """Return the seconds until the next job of these queues may be claimed; 0 if one may be now."""
         open_queues = [queue for queue in queues if queue not in self._store.paused]
         due = [at for queue in open_queues if (at := self._next_due(queue)) is not None]
         return max(0, min(due) - self.clock.micros()) / SECOND if due else threading.TIMEOUT_MAX

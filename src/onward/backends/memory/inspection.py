@@ -1,4 +1,4 @@
-"""Looking at the memory backend's jobs, and what people ask of them."""
+"""Looking at the memory backend's jobs, and the requests of people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from onward.backend import (
-    QUEUES_AT_A_GLANCE,
+    OVERVIEW_QUEUES,
     TOMBSTONE,
     Hold,
     Lease,
@@ -89,7 +89,7 @@ class MemoryInspection:
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._writing():
             counts = _at_most(at_most, Counter(self.counts()), State)
-            names = [queue.name for queue in self.queues()][:QUEUES_AT_A_GLANCE]
+            names = [queue.name for queue in self.queues()][:OVERVIEW_QUEUES]
             queues = [self._queue_counts(name, at_most) for name in names]
             return Overview(counts=counts, queues=queues, ended=self._store.ended)
 
@@ -228,7 +228,7 @@ class MemoryInspection:
     def _obstacle(self, job: MemoryJob, now: int) -> str | None:
         if job.expired(now):
             return "expired"
-        if job.id in self._store.live:  # enqueued anew under its old id
+        if job.id in self._store.live:  # enqueued again under its old id
             return f"key held by {job.id}"
         holder = self._store.unique.get(job.envelope.unique_key or "")
         return None if holder is None or job.envelope.unique_key is None else f"key held by {holder}"
@@ -240,7 +240,7 @@ class MemoryInspection:
     def _forget(self, job: MemoryJob) -> None:
         del self._store.finished[job.id]
         self._store.runs.pop(job.id, None)
-        if job.id not in self._store.live:  # else they are of the job that was enqueued anew under its id
+        if job.id not in self._store.live:  # else they belong to the job that was enqueued again under its id
             self._store.notes.pop(job.id, None)
 
     def _drop_spent_holds(self, now: int) -> None:
@@ -252,7 +252,7 @@ class MemoryInspection:
 
 
 def _at_most(limit: int, seen: Counter[State], states: Iterable[State]) -> dict[State, int]:
-    """No number beyond the limit; what is not due yet has one together."""
+    """Return the counts, none beyond the limit; scheduled and retryable jobs together do not exceed it either."""
     counts = {state: min(seen[state], limit) for state in sorted(states)}
     counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
     return counts

@@ -16,7 +16,7 @@ __all__ = ["classify", "give_back", "settle", "take_holds"]
 
 
 def settle(store: MemoryStore, settlements: Sequence[Settlement], owner: str, now: int) -> list[Settled]:
-    """Apply those whose fence holds and say what the evidence says of the others; then end the holds of the former."""
+    """Apply those whose fence holds and answer the others by evidence; then end the holds of the former."""
     jobs = [store.live.get(settlement.lease.envelope.id) for settlement in settlements]
     answers = [_settle(store, settlement, owner, now) for settlement in settlements]
     for settlement, job, answer in zip(settlements, jobs, answers, strict=True):
@@ -79,7 +79,7 @@ def classify(store: MemoryStore, settlement: Settlement) -> Settled:
 
 
 def give_back(store: MemoryStore, job: MemoryJob, now: int, cause: str, *, started: bool) -> Reaped:
-    """Take back a lease of a session that has ended."""
+    """Give back a lease of a session that has ended."""
     lease = Lease(envelope=job.envelope, token=job.delivery, owner=job.owner or "", expires_at=0, claimed_at=0)
     to = _apply(store, job, Settlement.given_back(lease, cause, started=started), now)
     end_holds(store, job, now, confirmed=False)
@@ -118,7 +118,7 @@ def take_holds(store: MemoryStore, job: MemoryJob, now: int) -> tuple[Hold, str 
 
 
 def forget_key(store: MemoryStore, key: HoldKey, now: int) -> tuple[Hold, str | None]:
-    """Free a key that a success confirmed; one that a lease holds is its job's."""
+    """Free a key that a success confirmed; a key that a lease holds stays."""
     pointer = store.holds.get(key)
     if pointer is None:
         return Hold.FREE, None
@@ -129,7 +129,7 @@ def forget_key(store: MemoryStore, key: HoldKey, now: int) -> tuple[Hold, str | 
 
 
 def hold_of(store: MemoryStore, job: MemoryJob, now: int) -> tuple[Hold, str | None]:
-    """What a lease that changes its owner holds: its pointers were taken when it was claimed."""
+    """Return what a lease that changes its owner holds: its pointers were taken when it was claimed."""
     keys = list(job.hold_keys())
     if not keys:
         return Hold.FREE, None
@@ -145,7 +145,7 @@ def _valid(store: MemoryStore, pointer: Pointer) -> bool:
 
 
 def end_holds(store: MemoryStore, job: MemoryJob, now: int, *, confirmed: bool) -> None:
-    """Confirm or drop the holds of a lease that is over, and make the jobs due that wait for them."""
+    """Confirm or drop the holds of an ended lease, and make the jobs due that wait for them."""
     for key in job.hold_keys():
         pointer = store.holds.get(key)
         if pointer is None or (pointer.job_id, pointer.token, pointer.until) != (job.id, job.delivery, None):

@@ -1,6 +1,6 @@
 """The tables of the memory backend: live and finished jobs, the records of runs, sessions, holds, pauses.
 
-A live job's state and due time are changed only by `place`, which keeps the sorted lists true.
+Only `place` changes a live job's state and due time, and the sorted lists with them.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class MemoryStore:
     ended: int = 0  # how many jobs, in all
 
     def add(self, job: MemoryJob, *, with_key: bool = True) -> None:
-        """Let a job live, with its unique key if it has one."""
+        """Add a live job, with its unique key if it has one."""
         self.live[job.id] = job
         if with_key and job.envelope.unique_key is not None:
             self.unique[job.envelope.unique_key] = job.id
@@ -182,7 +182,7 @@ class MemoryStore:
         self._index(job)
 
     def finish(self, job: MemoryJob, state: State, now: int, reason: str | None) -> None:
-        """Move a live job among the finished, and free its unique key."""
+        """Move a live job to the finished, and free its unique key."""
         self.remove(job)
         job.state, job.finished_at, job.reason = state, now, reason
         job.cancel_reason = None

@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
 _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of as many connections of our own
-_LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
+_LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
 class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, MySQLTransfer):
@@ -98,7 +98,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         return self._write(renew)
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
-        """Open a transaction for a handler.  No other process has to wait for it, so it may take its time."""
+        """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
         return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._waiting.wake)
 
     def completed(self, lease: Lease) -> bool:
@@ -131,10 +131,10 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         slot = _CALLERS_SLOTS + zlib.crc32(settlement.lease.envelope.id.encode()) % _CALLERS_SLOTS
         return settle_fenced(OnCallersConnection(run, self._sql, self._moved, slot=slot), settlement)
 
-    # What a server's backend asks of its dialect
+    # The parts of `ServerBackend` that depend on the dialect
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
-        """What does not need an answer is asked before the first one is read."""
+        """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
         session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
         settlements = Settling(tx, turn.owner, turn.settlements, careful=careful)
         if not settlements.plain:
@@ -169,7 +169,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         return foreign(self._sql, steps, self._moved)
 
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        # A duplicate is an id or a key that was free when we looked.
+        # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
 
@@ -179,7 +179,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
+        """Run ``act`` as one transaction, which is durable when this returns, and rolled back if it raises."""
         result, wakes = self._with_retries(lambda connection: self._run(connection, "begin", act))
         if wakes:
             self._waiting.wake()
@@ -187,7 +187,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
 
     @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it in one snapshot, whatever is written meanwhile."""
+        """Run ``act`` in one snapshot, whatever is written meanwhile."""
         return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
 
     def _run(self, connection: Connection, begin: str, act: Callable[[Transaction], Result]) -> tuple[Result, bool]:
@@ -240,7 +240,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         return stored
 
     def _look(self, queues: Sequence[str]) -> float:
-        """Seconds until one of these queues has work."""
+        """Return the seconds until one of these queues has work."""
 
         def look(connection: Connection) -> list[tuple[int | None, int]]:
             tx = self._transaction(connection)
@@ -254,7 +254,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
 
 
 def _alive(session: Reply) -> tuple[int, int]:
-    """When the session expires, and the time."""
+    """Return when the session expires, and the store's time."""
     found = session.row()
     if found is None:
         raise SessionLost

@@ -22,12 +22,12 @@ _decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None,
 
 
 class PendingClaim(NamedTuple):
-    """What a turn has asked for, before it knows what there is."""
+    """The statements of a claim that were sent, before their answers are read."""
 
     claim: Claim
     looks: dict[str, Reply]  # by queue
     released: list[str]
-    first: Reply | None  # of the first queue, in the hope that nothing has to be promoted there
+    first: Reply | None  # of the first queue, where usually nothing has to be promoted
 
 
 class _QueueLook(NamedTuple):
@@ -48,7 +48,7 @@ def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingCla
 
 
 def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
-    """How many were promoted, and what was claimed, in claim order."""
+    """Return how many were promoted, and the new leases in claim order."""
     looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     lines = [line for line in looked if not line.paused]
     for line in lines:
@@ -74,7 +74,7 @@ def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: in
 
 
 def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    """Those that were found by their ids and may run."""
+    """Claim those jobs that were found by their ids and may run."""
     claimed: list[Row] = []
     _add(claimed, found.rows())
     if not claimed:
@@ -123,7 +123,7 @@ def _promote(tx: Transaction, queue: str, limit: int) -> int:
 
 
 def _add(claimed: list[Row], found: Sequence[Row]) -> bool:
-    """Add what may be claimed.  False if a suspect ends it: it is claimed only if it stands first, and then alone."""
+    """Add what may be claimed.  False if a suspect ends it: one is claimed only if it comes first, and then alone."""
     for row in found:
         suspect = row[4] is not None and _decode(row[4])[1] > 0
         if not suspect or not claimed:

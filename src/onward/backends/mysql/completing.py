@@ -1,7 +1,7 @@
 """A transaction in which a handler works and its job is completed.
 
-The connection is one as the driver makes it, but for its isolation, which is that of our own statements.  It is opened for
-the handler and closed after it: what it was told about its session is gone with it.
+The connection is a plain one of the driver, with the isolation level of Onward's own statements.  It is opened for the
+handler and closed after it, so that settings of its session affect no other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MySQLCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nothing to check: only its handler ends it."""
+        """Do nothing: only its handler ends the transaction."""
 
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
@@ -80,7 +80,7 @@ class MySQLCompletion:
                 self._end()
 
     def _refuse_if_ended(self) -> None:
-        """Some statements commit what was done before them, without a word."""
+        """Raise if a statement has ended the transaction: some commit implicitly what came before them."""
         try:
             self._line.send(b"RELEASE SAVEPOINT onward")
         except pymysql.err.MySQLError as error:
@@ -148,7 +148,7 @@ class OnCallersConnection(Transaction):
 
 
 class _Within(Transaction):
-    """Our own statements on a handler's connection, which takes one at a time."""
+    """Onward's own statements on a handler's connection, which takes one at a time."""
 
     __slots__ = ()
 

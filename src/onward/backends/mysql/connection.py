@@ -1,4 +1,4 @@
-"""Connections to one database: how they are opened, and what of a server is refused."""
+"""Connections to one database: opening them, and refusing a server that would lose jobs."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ __all__ = ["Connection", "Connections", "Result", "ServerSettings"]
 _CONNECTING, _SILENCE = 10, 60  # seconds
 # A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
 _TCP = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-# What a session of ours goes by, whatever the server's defaults are.  Errors instead of values that were bent to fit.
+# The settings of Onward's sessions, whatever the server's defaults are: errors instead of values that are silently changed.
 _SESSION = (
     b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
     b" innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, wait_timeout = 28800, time_zone = '+00:00', autocommit = 1"
-    # MariaDB alone can be told: a worker that is stopped in the middle of a turn keeps its row locked no longer than this.
+    # Only MariaDB has this setting: a worker that is stopped in the middle of a turn keeps its row locked no longer than
+    # this.
     b" /*M!100300 , idle_transaction_timeout = 20 */"
 )
-_SLACK = 1024  # bytes of a packet that are not ours
+_SLACK = 1024  # bytes of a packet that the protocol needs
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
 
 class Result(NamedTuple):
-    """What the server answered to one statement."""
+    """The server's answer to one statement."""
 
     rows: list[Row]
     matched: int
 
 
 class Connection:
-    """A driver's connection that answers for several statements at once, and knows whether it is in step."""
+    """A driver's connection that takes several statements at once, and knows whether all answers were read."""
 
     __slots__ = ("_raw", "_silence", "in_step", "number", "place", "room")
 
     def __init__(self, raw: Any, place: str, silence: float | None = None) -> None:
-        """``silence``: how many seconds an answer may take; None: as long as it likes."""
+        """Wrap a driver's connection.  ``silence``: how many seconds an answer may take; None: no limit."""
         self._raw = raw
         self._silence = silence
         self.place = place
@@ -56,11 +57,11 @@ class Connection:
 
     @property
     def raw(self) -> Any:
-        """The driver's own."""
+        """The driver's own connection."""
         return self._raw
 
     def send(self, sql: bytes) -> list[Result]:
-        """Ask, and read every answer.  If a statement fails, those behind it are not looked at."""
+        """Send statements, and read every answer.  If one fails, the server does not execute those after it."""
         self.in_step = False
         if self._silence is not None:
             self._raw._read_timeout = self._raw._write_timeout = time_left(self._silence)  # noqa: SLF001
@@ -82,7 +83,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the server has sent nothing unasked."""
+        """Whether the server has sent nothing without a question: else it is about to close the connection."""
         if not self._raw.open:
             return False
         poll = select.poll()
@@ -96,7 +97,7 @@ class Connection:
 
 
 class _HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
-    """A connection whose transaction is not the handler's to end."""
+    """A connection whose transaction the handler cannot end."""
 
     def commit(self) -> NoReturn:
         _refuse("commit")
@@ -118,7 +119,7 @@ def _refuse(verb: str) -> NoReturn:
 
 
 class ServerSettings(NamedTuple):
-    """What a server says of itself."""
+    """The settings of a server."""
 
     version: str
     durable: bool
@@ -138,7 +139,7 @@ class Connections(Pool[Connection]):
     def __init__(self, address: Address, options: Options, *, prepare: Callable[[Connection], None]) -> None:
         super().__init__(options.pool_size)
         self.place = address.place
-        self.durable = True  # as far as the server does it
+        self.durable = True  # False once a server without durable commits was seen
         self._arguments = address.arguments
         self._lock_timeout = options.lock_timeout
         self._one_writer = options.writers == "one"
@@ -151,7 +152,7 @@ class Connections(Pool[Connection]):
             connection.send(_SESSION % (self._lock_timeout, self._lock_timeout))
             self._check(connection)
             if not self._prepared:
-                with until(None):  # it takes its time, and half of it is nothing
+                with until(None):  # a migration has no time limit: half of one is of no use
                     self._prepare(connection)
                 self._prepared = True
         except BaseException as error:
@@ -169,7 +170,7 @@ class Connections(Pool[Connection]):
             connection.send(b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             connection.send(b"SET SESSION autocommit = 0")
             connection.send(b"START TRANSACTION")
-            connection.send(b"SAVEPOINT onward")  # which is gone when something has ended it
+            connection.send(b"SAVEPOINT onward")  # a statement that ends the transaction removes it
         except BaseException:
             connection.close()
             raise
@@ -179,7 +180,7 @@ class Connections(Pool[Connection]):
     def _connected(
         self, *, read_timeout: int | None = _SILENCE, kind: Any = pymysql.connections.Connection, flags: int = 0
     ) -> Connection:
-        # Encryption within a machine is of no use, and reading the certificates would take longer than all the rest.
+        # Encryption within a machine is of no use, and reading the certificates would take longer than connecting.
         local = "unix_socket" in self._arguments
         given = {"connect_timeout": _CONNECTING, "read_timeout": read_timeout, "ssl_disabled": local, **self._arguments}
         silence = given["read_timeout"]
@@ -198,23 +199,25 @@ class Connections(Pool[Connection]):
                 defer_connect=True,
             )
             line = _dialled(given)
-            raw._secure = local  # noqa: SLF001 - as the driver says of a socket that it opens
+            raw._secure = local  # noqa: SLF001 - as the driver sets it for a socket that it opens
             raw.connect(line)
-        except (*errors.DRIVERS, RuntimeError) as error:  # it lacks a package that the way to log in needs
+        except (*errors.DRIVERS, RuntimeError) as error:  # the driver lacks a package for this login method
             if line is not None:
                 line.close()
             raise errors.unreachable(error, self.place) from error
         return Connection(raw, self.place, silence)
 
     def _check(self, connection: Connection) -> None:
-        """Refuse what cannot keep a promise; better here than in the middle."""
+        """Raise for a server that would lose jobs, when a process connects rather than later."""
         (variables,) = connection.send(queries.load("onward_")["server"].texts[0])
         (cluster,) = connection.send(queries.load("onward_")["cluster"].texts[0])
         said = {name.lower(): value for name, value in (*variables.rows, *cluster.rows)}
         if (refused := unfit(said, one_writer=self._one_writer)) is not None:
             raise BackendMisconfigured(f"{self.place}: {refused}")
         if _is_read_only(said):
-            refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
+            refusal = (
+                BackendUnavailable if self._prepared else BackendMisconfigured
+            )  # a replica may be about to take over
             raise refusal(f"{self.place}: this server is read-only, a replica perhaps: name the primary server")
         server = ServerSettings.known_by(said)
         self.durable = server.durable
@@ -234,7 +237,7 @@ class Connections(Pool[Connection]):
 
 
 def unfit(said: Mapping[str, str], *, one_writer: bool) -> str | None:
-    """Why a server that says this of itself cannot be used, if it cannot."""
+    """Return why a server with these settings cannot be used; None if it can."""
     version = said.get("version", "")
     name = "MariaDB" if "mariadb" in version.lower() else "MySQL"
     numbers = tuple(int(part) for part in version.split("-", 1)[0].split(".")[:2] if part.isdecimal())

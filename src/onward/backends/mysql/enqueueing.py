@@ -1,7 +1,7 @@
 """Storing envelopes: all at once where no key can be held, in rounds where one may be.
 
-An insert that finds an id or a key taken fails as a whole.  So taken ids and keys are looked for first; one that is taken in
-between makes the transaction start over.
+An insert that finds an id or a key taken fails as a whole.  So the transaction looks for taken ids and keys first; one that
+is taken in between makes it start over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at 
 
 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
-    """Ask to store envelopes whose ids and keys are free."""
+    """Send the statements that store envelopes whose ids and keys are free."""
     if len(envelopes) == 1 and envelopes[0].delay <= 0 and envelopes[0].not_before is None:
         _store_one(tx, envelopes[0])
         return
@@ -30,7 +30,7 @@ def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
-    """The parameters of `enqueue`."""
+    """Return the parameters of `enqueue`."""
     start, rows = 1, []  # SQL counts from one
     for envelope in envelopes:
         length = len(envelope.data)
@@ -59,7 +59,7 @@ def _store_one(tx: Transaction, envelope: Envelope) -> None:
 
 
 def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Envelope]]:
-    """As many statements as the server's limit makes necessary; mostly one."""
+    """Yield the envelopes of each statement: as many statements as the server's limit makes necessary, mostly one."""
     portion: list[Envelope] = []
     size = 0
     for envelope in envelopes:
@@ -73,7 +73,7 @@ def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Enve
 
 
 def _row(envelope: Envelope, start: int, length: int) -> tuple[object, ...]:
-    """A row of `enqueue`.  Most leave the rest at its defaults."""
+    """Return a row of `enqueue`.  Most rows leave the last columns at their defaults."""
     row = envelope.id, envelope.queue, envelope.job, envelope.enqueued_at, envelope.max_crashes, start, length
     once = envelope.idempotency_key
     rest = (
@@ -93,7 +93,7 @@ _PLAIN = (0, 0, None, None, None, None, 0, None)
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store envelopes in their order; answer which live job stands for one that is not stored."""
+    """Store envelopes in their order; return which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     while waiting:
@@ -104,17 +104,17 @@ def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = F
 
 
 def _repeated(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
-    """Envelopes that may have been here before: then they may be among the finished."""
+    """Store envelopes that an earlier try may have stored: then they may be among the finished."""
     done = _finished(tx, batch.values())
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
     stored = _round(tx, {at: each for at, each in batch.items() if at not in answers})
     if _finished(tx, (batch[at] for at, answer in stored.items() if answer.created)):
-        raise StartOver  # it finished between our look and our insert: the next look will see it
+        raise StartOver  # it finished between the look and the insert: the next look will see it
     return answers | stored
 
 
 def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
-    """Envelopes of different ids and keys."""
+    """Store envelopes of different ids and keys."""
     if not batch:
         return {}
     answers = _in_the_way(tx, batch)
@@ -145,7 +145,7 @@ def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueu
 
 
 def cancel(tx: Transaction, reasons: Mapping[str, str], *, replaced: bool = False) -> dict[str, State]:
-    """Cancel what waits, ask what runs to cancel; return the state in which each was found."""
+    """Cancel jobs that wait, ask those that run to cancel; return the state in which each was found."""
     if not reasons:
         return {}
     found = {job_id: state_named(state) for job_id, state, _ in tx.ask("lock_jobs", ids=sorted(reasons)).rows()}

@@ -30,14 +30,14 @@ __all__ = [
     "unreachable",
 ]
 
-# What the driver raises: its own, the socket's, and what a stream that breaks off in the middle of a number makes of it.
+# The driver raises its own errors, the socket's, and those of a stream that breaks off in the middle of a number.
 DRIVERS = (pymysql.err.MySQLError, OSError, EOFError)
 
 _DUPLICATE = 1062
 _LATE = 1205
 _DENIED = {1044, 1142, 1143, 1227, 1370}
 # Rolled back by a conflict, and may be run again at once: deadlock, a lock not given back in time (the server rolls back the
-# statement alone, so we roll back the rest), a row that changed under a snapshot.
+# statement alone, so Onward rolls back the rest), a row that changed under a snapshot.
 _TRANSIENT = {1213, 1205, 1020}
 _FULL = {1021, 1114, 1041, 1037}
 _CORRUPT = {126, 127, 145, 1034, 1035, 1194, 1195, 1712, 1877}
@@ -54,7 +54,7 @@ _AWAY = {
     *(1040, 1042, 1043, 1047, 1053, 1077, 1078, 1079, 1080, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161),
     *(1184, 1203, 1226, 1317, 1836, 1927, 1969, 3024, 3032, 3058, 3168, 3169, 4031),
 }
-# Values that cannot even be handed over: lone surrogates.
+# Values that the driver cannot send: lone surrogates.
 _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (*DRIVERS, *_UNBINDABLE)
 
@@ -65,7 +65,7 @@ def translated(place: str) -> Translated:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the very same transaction may go through if it is run again."""
+    """Return whether the same transaction may succeed if it is run again."""
     return code(error) in _TRANSIENT
 
 
@@ -85,7 +85,7 @@ def is_denied(error: BaseException) -> bool:
 
 
 def is_from_server(error: BaseException) -> bool:
-    """Return whether the server said so, in full: then the connection still is in step."""
+    """Return whether it is a complete answer of the server: then the connection can be used again."""
     return isinstance(error, pymysql.err.MySQLError) and (1000 <= code(error) < 2000 or code(error) >= 3000)
 
 
@@ -108,7 +108,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 
 def unreachable(error: Exception, place: str) -> BackendError:
-    """Return the error to raise instead if there is no connection to be had."""
+    """Return the error to raise instead if no connection could be opened."""
     refusal = BackendMisconfigured if code(error) in _MISCONFIGURED else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 
@@ -119,6 +119,6 @@ def code(error: BaseException) -> int:
 
 
 def _text(error: BaseException) -> str:
-    """One line, without the statement."""
+    """Return the text in one line, without the statement."""
     said = error.args[1] if len(error.args) > 1 and isinstance(error.args[1], str) else str(error)
     return said.strip().split("\n", 1)[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""How a database is: what it is, how durable, and what threatens it."""
+"""The health of a database: its version, its durability, and what slows it down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onward.errors import BackendMisconfigured
 
 __all__ = ["checks"]
 
-_LONG = 300  # seconds: a snapshot older than this keeps the server from cleaning up behind the jobs
+_LONG = 300  # seconds: a snapshot older than this keeps the server from removing old row versions
 
 
 def checks(connection: Connection, connections: Connections, prefix: str, tx: Transaction) -> list[Check]:
@@ -41,7 +41,7 @@ def _durability(said: dict[str, str]) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Return whether some old snapshot keeps the dead versions of every job that ran since."""
+    """Check for an old snapshot, which keeps the dead row versions of every job that ran since."""
     try:
         row = tx.ask("oldest_snapshot").row()
     except pymysql.err.MySQLError as error:

@@ -1,6 +1,6 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is taken away with its lease only so that waiters can be woken and its row pruned.
+There is nothing to release; a settlement removes the pointer only to wake waiters and to keep the table small.
 A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
@@ -19,7 +19,7 @@ _ALL = 1 << 40
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple[Hold, str | None]]:
-    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    """Take all keys of each of these leases, in their order, or none of them; return what came of it, by id."""
     wanted = sorted({key for keyed in claimed for key in keyed.carried()})
     tx.ask("lock_holds", keys=wanted)
     holds, taken = allot(claimed, tx.ask("holds", keys=wanted).rows(), now)
@@ -29,7 +29,7 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
 
 
 class Waiter(NamedTuple):
-    """A job that sleeps until a key is free, by its place in claim order."""
+    """A job that waits until a key is free, by its place in claim order."""
 
     rank: int
     available_at: int
@@ -38,7 +38,7 @@ class Waiter(NamedTuple):
 
 
 class Ending:
-    """The end of what these leases held, in two steps: jobs that wait are locked before any job is written."""
+    """Ends the holds of leases in two steps: it locks waiting jobs before any job is written."""
 
     def __init__(self, tx: Transaction, ended: Sequence[Ended]) -> None:
         self._tx = tx

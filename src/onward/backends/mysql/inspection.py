@@ -1,4 +1,4 @@
-"""What people ask of the jobs of a database."""
+"""Looking at the jobs of a database, and the requests of people."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MySQLInspection(SqlInspection[Transaction]):
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         def act(tx: Transaction) -> tuple[Hold, str | None]:
-            # Locked before it is read: a job that begins or succeeds right now is seen before or after it, and not halfway.
+            # Locked before it is read: a job that begins or succeeds now is seen before or after that, not in between.
             locked = tx.ask("lock_hold", key=key).rows()
             found = standing(tx.ask("holds", keys=[(ONCE, key)]).rows(), locked[0][0]) if locked else (Hold.FREE, None)
             if found[0] is Hold.DONE:
@@ -111,7 +111,7 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     if revived:
         tx.ask("revive", ids=list(revived))
         tx.wakes |= set(revived.values())
-        # The records of its old runs stay.
+        # The records of the job's old runs stay.
         tx.ask("forget_finished", ids=sorted(revived))
         if fresh:
             tx.ask("drop_notes", ids=list(revived))

@@ -1,8 +1,7 @@
 """Enqueueing in a caller's transaction.
 
-Their session has its own isolation, character set and collation.  So nothing is compared with what came as JSON, keys are
-sent as bytes, and the holder of a key is found by the insert that ran into it: a read might show a snapshot in which
-it was not there yet.
+The caller's session has its own isolation, character set and collation.  So statements compare nothing with text from JSON,
+keys are sent as bytes, and the insert that fails finds the holder of a key: a read might show an older snapshot without it.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ __all__ = ["foreign", "formatted", "joining"]
 
 T = TypeVar("T")
 
-_TRIES = 20  # how often a key may get another holder while we ask for it
+_TRIES = 20  # how often a key may get another holder while this transaction asks for it
 _ROOM = 1 << 20  # bytes of one statement: every server takes that
 
 _encode = msgspec.json.Encoder().encode
 
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
-    """Store envelopes; answer which live job stands for one that is not stored."""
+    """Store envelopes; return which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
     plain: list[Envelope] = []
@@ -47,14 +46,14 @@ def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
             answers[at] = Enqueued(envelope.id)
         else:
             answers[at] = yield from _keyed(envelope)
-        live.add(envelope.id)  # or it was named twice
+        live.add(envelope.id)  # the batch may name it twice
     for portion in enqueueing.portions(plain, _ROOM) if plain else ():
         yield from ask("enqueue", **enqueueing.columns(portion))
     return [answers[at] for at in range(len(envelopes))]
 
 
 def _is_plain(envelope: Envelope) -> bool:
-    """Return whether nothing but its own id can be in its way."""
+    """Return whether only a taken id can keep an envelope from being stored."""
     return envelope.unique_key is None and envelope.idempotency_key is None and envelope.single_instance is None
 
 
@@ -69,7 +68,7 @@ def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
                 return Enqueued(envelope.id, created=False, existing_id=holder)
             move = "take_key_away" if state == State.EXECUTING else "replace_waiting"
             yield from ask(move, id=holder, reason=f"replaced by {envelope.id}")
-    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
+    raise BackendUnavailable("a unique key changed its holder 20 times during this call: try again")
 
 
 def _columns(envelope: Envelope) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-r"""Values as they are written in a statement.
+r"""Values as literals in a statement.
 
-The driver's own way looks at every character in Python, which takes as long as the server takes for the statement.  Doubling
-the quote ends no literal in any mode of the server; doubling the backslash is undone by every server that reads it as an
-escape, which our sessions are told to.
+The driver itself looks at every character in Python, which takes as long as the server takes for the statement.  A doubled
+quote ends no literal in any mode of the server; every server that reads backslashes as escapes reads a doubled one as one,
+and Onward's sessions set that mode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def as_json(value: object) -> bytes:
 
 
 def literal(value: object) -> bytes:
-    r"""
+    r"""Return a value as the text of a literal.
+
     >>> literal(None), literal(True), literal(-5), literal("it's"), literal(b"a\\b"), literal(["a", 1])
     (b'NULL', b'TRUE', b'-5', b"'it''s'", b"_binary'a\\\\b'", b'\'["a",1]\'')
     """

@@ -1,11 +1,11 @@
-"""A look that costs the same however much waits and however long the history is."""
+"""The overview of a database: its cost does not depend on how many jobs wait or have ended."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts, QueuePage
+from onward.backend import OVERVIEW_QUEUES, Overview, QueueCounts, QueuePage
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.rows import before, queue_page
 from onward.job.states import LIVE, State
@@ -14,11 +14,11 @@ __all__ = ["overview", "queues_with_work"]
 
 
 def overview(tx: Transaction, at_most: int) -> Overview:
-    live = {state: tx.ask("glance_state", state=str(state), at_most=at_most) for state in LIVE}
-    ((completed, discarded, cancelled, ended),) = tx.ask("glance", at_most=at_most).rows()
+    live = {state: tx.ask("overview_state", state=str(state), at_most=at_most) for state in LIVE}
+    ((completed, discarded, cancelled, ended),) = tx.ask("overview", at_most=at_most).rows()
     finished = {State.COMPLETED: completed, State.DISCARDED: discarded, State.CANCELLED: cancelled}
     counted = {state: reply.value() for state, reply in live.items()}
-    # Of what comes later, no more than the limit is counted even together.
+    # Scheduled and retryable jobs together are counted up to the limit.
     counted[State.RETRYABLE] = min(counted[State.RETRYABLE], at_most - counted[State.SCHEDULED])
     return Overview(counts=counted | finished, queues=_queues(tx, at_most), ended=ended)
 
@@ -27,9 +27,9 @@ def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
     stopped = tx.ask("paused_queues")
     found = _found(tx, LIVE)
     paused = {name for (name,) in stopped.rows()}
-    names = sorted({name for _, name in found} | paused)[:QUEUES_AT_A_GLANCE]
+    names = sorted({name for _, name in found} | paused)[:OVERVIEW_QUEUES]
     lines = {
-        (state, name): tx.ask("glance_line", state=str(state), queue=name, at_most=at_most)
+        (state, name): tx.ask("overview_line", state=str(state), queue=name, at_most=at_most)
         for state, name in found
         if name in set(names)
     }
@@ -40,16 +40,16 @@ def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
 
 
 def queues_with_work(tx: Transaction, prefix: str, after: str, limit: int) -> QueuePage:
-    found = _found(tx, LIVE - {State.EXECUTING}, prefix, after, min(limit, QUEUES_AT_A_GLANCE))
+    found = _found(tx, LIVE - {State.EXECUTING}, prefix, after, min(limit, OVERVIEW_QUEUES))
     looks = {name: tx.ask("next_due", queue=name) for _, name in found}
     has_work = {name for name, look in looks.items() for due, now in look.rows() if due is not None and due <= now}
-    return queue_page([(state, name, name in has_work) for state, name in found], min(limit, QUEUES_AT_A_GLANCE))
+    return queue_page([(state, name, name in has_work) for state, name in found], min(limit, OVERVIEW_QUEUES))
 
 
 def _found(
-    tx: Transaction, states: Iterable[State], prefix: str = "", after: str = "", limit: int = QUEUES_AT_A_GLANCE
+    tx: Transaction, states: Iterable[State], prefix: str = "", after: str = "", limit: int = OVERVIEW_QUEUES
 ) -> list[tuple[State, str]]:
-    """The first names in each state, one after the other; all states at a time.
+    """Return the first names of queues in each state, one after the other; all states at a time.
 
     Not in one statement: MariaDB walks along every job for `DISTINCT`, for `GROUP BY` and in a recursive query.
     """

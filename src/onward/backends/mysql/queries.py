@@ -1,4 +1,4 @@
-"""The SQL of `queries.sql` by name, cut where its parameters stand.  A section may hold several statements."""
+"""The SQL of `queries.sql` by name, cut at its parameters.  A section may hold several statements."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ class Section(NamedTuple):
 
 @cache
 def load(prefix: str) -> Mapping[str, Section]:
-    """Every statement by its name, for the tables that start with ``prefix``."""
+    """Return every statement by its name, for the tables that start with ``prefix``."""
     return {name: parted(_in_utf8(sql)) for name, sql in sections.load("onward.backends.mysql", prefix).items()}
 
 
 def _in_utf8(sql: str) -> str:
-    """
+    """Add a character set to the text columns of JSON_TABLE.
+
     >>> _in_utf8("COLUMNS (id varchar(64) PATH '$')")
     "COLUMNS (id varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')"
     """
@@ -44,7 +45,8 @@ def _in_utf8(sql: str) -> str:
 
 
 def parted(sql: str) -> Section:
-    """
+    """Cut SQL at its parameters.
+
     >>> parted("SELECT :id; SELECT 1")
     Section(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), number=2)
     """
@@ -54,7 +56,7 @@ def parted(sql: str) -> Section:
 
 @cache
 def singly(statement: Section) -> tuple[Section, ...]:
-    """The statements of a section, each by itself.
+    """Return the statements of a section, each by itself.
 
     >>> [(each.texts, each.names) for each in singly(parted("SELECT :id; SELECT 1, :id"))]
     [((b'SELECT ', b''), ('id',)), ((b' SELECT 1, ', b''), ('id',))]

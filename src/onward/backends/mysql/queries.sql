@@ -580,7 +580,7 @@ SELECT state, count(*) FROM onward_finished WHERE tombstone = false AND (:queue 
 -- name: live_by_queue
 SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
 
--- name: glance
+-- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_idx)
                                WHERE state = 'completed' AND tombstone = false LIMIT :at_most) AS counted),
@@ -590,14 +590,14 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
                                WHERE state = 'cancelled' AND tombstone = false LIMIT :at_most) AS counted),
        (SELECT cast(coalesce(sum(total), 0) AS signed) FROM onward_ended);
 
--- name: glance_state
+-- name: overview_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
 
 -- name: next_queue
 -- The next name: the jobs between are passed over, as long as there is one bound and no other.
 SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
 
--- name: glance_line
+-- name: overview_line
 SELECT count(*)
   FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue = :queue LIMIT :at_most) AS line;
 
@@ -898,8 +898,7 @@ SELECT job.id
 -- name: notes_among
 SELECT note.job_id, convert(note.name USING utf8mb4), note.value, note.at
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id
- ORDER BY note.job_id, note.name;
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id;
 
 -- name: remove_live
 DELETE job

@@ -1,4 +1,4 @@
-"""Taking leases back from sessions that are no more: each is settled, as crashed or as released."""
+"""Giving back the leases of ended sessions: each is settled, as crashed or as released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["end", "give_back"]
 
 
 def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
-    """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
+    """End the session, or all that expired, and lock what they held; leave locked jobs to the next sweep."""
     if owner is None:
         expired = [each for (each,) in tx.ask("expired_sessions").rows()]
         if queue is not None:

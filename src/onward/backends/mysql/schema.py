@@ -1,6 +1,6 @@
 """Bringing a database's tables up to date: plain SQL files, applied in order, each of them once.
 
-Neither database can undo a CREATE TABLE.  So the statements of a file may be run again, and its number is written last.
+Neither database can undo a CREATE TABLE.  So the statements of a file can be run again, and its number is written last.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _TABLE = (
 
 
 def known() -> list[Migration]:
-    """What ships with this Onward, in order."""
+    """Return the migrations of this version of Onward, in order."""
     return migrations.shipped("onward.backends.mysql")
 
 
 def version(connection: Connection, prefix: str) -> int:
-    """The newest migration this database has; 0 if it has none."""
+    """Return the number of the newest migration that this database has; 0 if it has none."""
     table = literal(f"{prefix}migrations")
     (found,) = connection.send(
         b"SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = " + table
@@ -46,12 +46,12 @@ def version(connection: Connection, prefix: str) -> int:
 
 
 def missing(connection: Connection, prefix: str) -> list[Migration]:
-    """What this database lacks.  One that is newer than this code is refused."""
+    """Return the migrations that this database lacks.  Raises for a database that is newer than this code."""
     return migrations.missing(known(), version(connection, prefix))
 
 
 def text_columns(connection: Connection, prefix: str) -> Iterator[TextColumns]:
-    """Which columns of which tables hold text: keys do, as bytes."""
+    """Yield the columns of each table that hold text; keys do, as bytes."""
     for name in TABLES:
         (described,) = connection.send(
             b"SELECT column_name, column_key = 'PRI' FROM information_schema.columns WHERE table_schema = database() "
@@ -63,14 +63,14 @@ def text_columns(connection: Connection, prefix: str) -> Iterator[TextColumns]:
 
 
 def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> list[Migration]:
-    """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
+    """Apply the missing migrations, and return them.  A database that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return []
-    # One process at a time; then look again, for another may have been first.
+    # One process at a time; then look again, because another may have been first.
     (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_LOCK_TIMEOUT})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(
-            f"{connection.place}: another process has been migrating it for {_LOCK_TIMEOUT} s: try again"
+            f"{connection.place}: another process has been migrating this database for {_LOCK_TIMEOUT} s: try again"
         )
     try:
         pending = missing(connection, prefix)
@@ -83,7 +83,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
 
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
-    """What `migrate` would run, for the server's own client."""
+    """Return the statements of `migrate` as a script for the server's own client."""
     lines = [f"DO get_lock({_LOCK}, {_LOCK_TIMEOUT});", f"{_TABLE};"]
     for migration in pending:
         lines += [f"-- {migration.name}", migration.sql.strip(), f"{_noted(migration, None)};"]

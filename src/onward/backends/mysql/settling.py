@@ -1,8 +1,9 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
-Nearly all are successes of jobs without keys: they are moved among the finished without a look, by a statement that compares
-the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is rolled back and
-made anew with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
+Nearly all are successes of jobs without keys: one statement moves them to the finished without reading them first; it
+compares the fence and repeats what `fate` says of an `ack`.  If it matches fewer rows than it should, the transaction is
+rolled back and run again with a read of each: it locks the rows, asks `fate` what becomes of them, and writes that, fenced
+once more.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Settling:
             self._complete()
 
     def answer(self) -> list[Settled]:
-        """One for each; whatever a settlement brings about besides is done."""
+        """Return the answer to each settlement, and finish what follows from them: dead letters, keys, waiters."""
         if self._answers is None:
             self._answers = self._completed() if self.plain else _answers(self._tx, self._owner, self._settlements)
         return self._answers
@@ -52,7 +53,7 @@ class Settling:
 
     @property
     def released(self) -> list[str]:
-        """The ids that were given back just now."""
+        """The ids of the jobs that this turn has given back."""
         return [] if self._answers is None else released(self._settlements, self._answers)
 
     @property
@@ -74,7 +75,7 @@ class Settling:
 
 
 def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
-    """What became of settlements whose fence matches nothing."""
+    """Answer settlements whose fence matches nothing, by evidence."""
     leases = [(each.lease.envelope.id, each.lease.token) for each in settlements]
     evidence = {number - 1: row for number, *row in tx.ask("evidence", leases=leases).rows()}
     return [judge(settlement, *evidence[at]) for at, settlement in enumerate(settlements)]
@@ -151,7 +152,7 @@ class _Results:
         self._length = 0
 
     def add(self, result: bytes | None) -> tuple[int, int] | tuple[()]:
-        """Where it lies; nothing if there is none."""
+        """Append a result; return its place and length, or an empty tuple if there is none."""
         if result is None:
             return ()
         place = self._length + 1, len(result)  # SQL counts from one
@@ -164,7 +165,7 @@ class _Results:
 
 
 def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
-    """Return whether nothing but a lost lease can keep them from being completed, each and all."""
+    """Return whether only a lost lease can keep these settlements from completing their jobs."""
     return len({each.lease.envelope.id for each in settlements}) == len(settlements) and all(
         each.move == "ack"
         and each.reason is None
@@ -176,7 +177,7 @@ def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
 
 
 def _answers(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> list[Settled]:
-    # The same lease twice: the second is answered by the evidence of the first.
+    # The same lease twice: the evidence of the first answers the second.
     first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
     asked = {at: settlements[at] for at in first.values() if settlements[at].lease.owner == owner}
     answers = settle(tx, asked) if asked else {}

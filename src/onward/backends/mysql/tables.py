@@ -44,7 +44,7 @@ class MySQLTables:
 
 
 def preparation(prefix: str, moved: int | None) -> Callable[[Connection], None]:
-    """Return what a process does on its first connection: bring the tables up to date, or refuse and tell who has to."""
+    """Return the function for a process's first connection: it migrates the tables, or raises and says who has to."""
 
     def prepare(connection: Connection) -> None:
         _migrated(connection, prefix, moved)

@@ -1,7 +1,7 @@
-"""One transaction: its statements by name, sent when an answer is needed, as many at a time as there are.
+"""One transaction: its statements by name, sent together when an answer is needed.
 
-Statements that do not depend on each other's answers travel together, and so do the last ones and the commit.  If one fails,
-the server does not look at those behind it.
+Statements that do not depend on each other's answers are sent together, and so are the last ones and the commit.  If one
+fails, the server does not execute those after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Reply", "Row", "Transaction"]
 
 
 class Reply:
-    """The answer to a statement, on its way.  Of a section of several, the last one's, unless another is asked for."""
+    """The answer to a statement, read when needed.  Of a section of several, the last one's, unless another is named."""
 
     __slots__ = ("_results", "_tx")
 
@@ -36,12 +36,12 @@ class Reply:
         return rows[0] if rows else None
 
     def value(self) -> Any:
-        """The one value of a statement that always gives one row."""
+        """Return the one value of a statement that always gives one row."""
         return self.rows()[0][0]
 
     @property
     def count(self) -> int:
-        """How many rows a write has matched."""
+        """Return how many rows a write has matched."""
         return self._answer(-1).matched
 
     def arrived(self, results: list[Result]) -> None:
@@ -69,7 +69,7 @@ class Transaction:
 
     @property
     def room(self) -> int:
-        """How many bytes a statement may have."""
+        """The largest number of bytes that a statement may have."""
         return self._connection.room
 
     def ask(self, name: str, **parameters: object) -> Reply:
@@ -79,7 +79,7 @@ class Transaction:
         sql = b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))
         if len(sql) > self.room:
             raise BackendRefused(
-                f"{self._connection.place}: this takes a statement of {len(sql):,} bytes and the server accepts "
+                f"{self._connection.place}: this needs a statement of {len(sql):,} bytes, and the server accepts "
                 f"{self.room:,}: raise its max_allowed_packet; nothing of the call was applied"
             )
         reply = Reply(self)
@@ -102,5 +102,5 @@ class Transaction:
                 reply.arrived([next(results) for _ in range(count)])
 
     def slot(self) -> int:
-        """Where this connection counts what has ended."""
+        """Return the row in which this connection counts ended jobs."""
         return self._connection.number % 64

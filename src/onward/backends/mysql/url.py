@@ -18,22 +18,23 @@ _SSL = ("ssl_ca", "ssl_cert", "ssl_key")
 
 
 class Options(NamedTuple):
-    """What is ours of the things that may follow the question mark."""
+    """Onward's options after the question mark."""
 
     pool_size: int = 4
     lock_timeout: int = 30  # seconds
-    writers: Writers = "many"  # of a Galera cluster: only "one" is safe, and only you can know
+    writers: Writers = "many"  # of a Galera cluster: only "one" is safe, and only its user knows
 
 
 class Address(NamedTuple):
-    """Where it is and how to get in, as the driver takes it."""
+    """The address of the database and the login, as the driver takes them."""
 
     place: str  # without the password
     arguments: dict[str, Any]
 
 
 def parse_url(url: str) -> tuple[Address, Options]:
-    """
+    """Read a URL.
+
     >>> address, options = parse_url("mysql://ann:secret@db:3307/shop?pool_size=2")
     >>> address.place, address.arguments["password"], options.pool_size
     ('mysql://db:3307/shop', 'secret', 2)

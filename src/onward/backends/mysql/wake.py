@@ -1,7 +1,7 @@
-"""Waking workers: there are no notifications, so a sleeper looks for work now and then.
+"""Waking workers: the server has no notifications, so an idle worker polls.
 
-At first after 50 ms, then less and less often, down to about twice a second; no two sleepers keep step.  So of many idle
-workers one comes for a job, and the others find it gone when they look.  An enqueue wakes the sleepers of its own process.
+It looks first after 50 ms, then less and less often, down to about twice a second, at random intervals.  So of many idle
+workers one claims a job, and the others find nothing when they look.  An enqueue wakes the idle workers of its own process.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class MySQLWaiting(Waiting):
     """Lets workers of this process sleep until there is work for them."""
 
     def __init__(self, connections: Connections, look: Callable[[Sequence[str]], float]) -> None:
-        """``look``: the seconds until one of these queues has work."""
+        """Make one.  ``look`` returns the seconds until one of these queues has work."""
         super().__init__(connections)
         self._look = look
         self._changed = threading.Condition()
-        self._wakes = 0  # so often sleepers were woken
+        self._wakes = 0  # how often idle workers were woken
         forks.call_in_child(self._begin_anew)
 
     def wake(self) -> None:
-        """Wake the sleepers of this process."""
+        """Wake the idle workers of this process."""
         with self._changed:
             self._wakes += 1
             self._changed.notify_all()
@@ -59,7 +59,7 @@ class MySQLWaiting(Waiting):
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between looks."""
+    """Yield the seconds between looks."""
     pause = _FIRST
     while True:
         yield pause * random.uniform(0.75, 1.25)

@@ -1,9 +1,9 @@
 """Jobs in a PostgreSQL database: many machines, durable before an enqueue returns.  The extra is ``onward[postgres]``.
 
-Only `backends.opening` and tests come in here, by `PostgresBackend`.  Read `backend` after `sql/server`, whose verbs it
+Only `backends.opening` and tests import it, for `PostgresBackend`.  Read `backend` after `sql/server`, whose verbs it
 completes; then `transaction`, `wire` (statements past the driver's cursors) and `connection`; then along a job:
-`enqueueing`, `claiming`, `settling`, `reaping`; `wake` is LISTEN and NOTIFY, `queue_marks` tells where claims begin under
-an old snapshot.  All SQL is in `queries.sql`, whose head tells how rows are locked.
+`enqueueing`, `claiming`, `settling`, `reaping`; `wake` is LISTEN and NOTIFY, `queue_marks` says where claims begin under
+an old snapshot.  All SQL is in `queries.sql`, whose head says how rows are locked.
 """
 
 from onward.backends.postgres.backend import PostgresBackend

@@ -1,7 +1,7 @@
 r"""Lists as PostgreSQL arrays: one value for a column of a whole batch.
 
-The driver's own way takes ten times as long, which is as long as the statement.  Text, numbers and booleans are written as
-an array literal, which is JSON but for its brackets; bytes in the binary format, which need not double them.
+The driver takes ten times as long for it, as long as the statement.  Text, numbers and booleans are written as an array
+literal, which is JSON but for its brackets; bytes in the binary format, which does not double their size.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ class blobs_dumper(psycopg.adapt.Dumper):  # noqa: N801 - registered, never call
 
 
 def as_array(values: Sequence[object]) -> str | Blobs:
-    """What stands for a list in a statement's parameters."""
+    """Return the parameter that stands for a list."""
     first = next((value for value in values if value is not None), None)
     return Blobs(_binary(values)) if isinstance(first, bytes) else literal(values)
 
 
 def literal(values: Sequence[object]) -> str:
-    r"""
+    r"""Return a list as the text of an array.
+
     >>> literal([1, None, 2]), literal(["a", 'quo"ted', "a\\b", "line\n"]), literal([True])
     ('{1,null,2}', '{"a","quo\\"ted","a\\\\b","line\n"}', '{true}')
     """

@@ -66,7 +66,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
         self._sql = queries.load(prefix)
         self._marks = QueueMarks()
         self._lender = Lender(connections)
-        self._name = random_owner()  # as a sleeper
+        self._name = random_owner()  # of its row in the table of idle workers
         self._waiting = PostgresWaiting(connections, self._sql["listen"], self._look)
 
     @classmethod
@@ -92,7 +92,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
 
     def begin(self, *, at_most: float) -> PostgresCompletion:
-        """Open a transaction for a handler.  No other process has to wait for it, so it may take its time."""
+        """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
         return PostgresCompletion(
             self._lender,
             self._sql,
@@ -144,10 +144,10 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         return settle_fenced(Transaction(OnCallersConnection(run, style), self._sql, self._moved), settlement)
 
-    # What a server's backend asks of its dialect
+    # The parts of `ServerBackend` that depend on the dialect
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
-        """What does not need an answer is asked before the first one is read."""
+        """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
         session = tx.ask("lock_session", owner=turn.owner)
         claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
         claimed = () if claim is None else claim.queues
@@ -193,7 +193,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result], *, pipelined: bool = True) -> Result:
-        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
+        """Run ``act`` as one transaction, which is durable when this returns, and rolled back if it raises."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -210,19 +210,19 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
                 if done is None or done[1].status != "COMMIT":
                     self._roll_back(tx, connection)
                     raise
-                # Only the notification is lost: sleepers look now and then.
+                # Only the notification is lost: idle workers also poll.
             except BaseException:
                 self._roll_back(tx, connection)
                 raise
             assert done is not None
             if done[1].status != "COMMIT":
-                raise BackendUnavailable(f"{self._connections.place}: asked to commit, it answered {done[1].status}")
+                raise BackendUnavailable(f"{self._connections.place}: the server answered COMMIT with {done[1].status}")
             return done[0]
 
         return self._with_retries(run)
 
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it in one snapshot, whatever is written meanwhile."""
+        """Run ``act`` in one snapshot, whatever is written meanwhile."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -239,11 +239,11 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
         return self._with_retries(run)
 
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store by one statement, and notify after its commit if a worker sleeps; return what was not stored."""
+        """Store by one statement, and notify after its commit if a worker is idle; return what was not stored."""
         tx = self._transaction(connection)
         rejected, is_waited_for = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
         if is_waited_for and (queues := due_queues(envelopes)):
-            with suppress(psycopg.Error):  # it is stored, and sleepers look now and then
+            with suppress(psycopg.Error):  # the jobs are stored, and idle workers also poll
                 tx.ask("wake_apart", queues=named(queues))
         return rejected
 
@@ -260,9 +260,9 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
                 tx.ask("rollback")
 
     def _look(self, queues: Sequence[str], sleeps: float | None) -> tuple[float, int]:
-        """Return the seconds until one of these queues has work, and how many other sleepers wait for it.
+        """Return the seconds until one of these queues has work, and how many other idle workers wait for it.
 
-        ``sleeps``: for so many seconds this process is to be notified; None: it does not listen.
+        ``sleeps``: for how many seconds this process is to be notified; None: it does not listen.
         """
         wanted = list(dict.fromkeys(queues))
         begin = self._marks.for_look(wanted)

@@ -18,13 +18,13 @@ from onward.job.lease import Hold, Lease
 __all__ = ["PendingClaim", "adopt", "adopted", "ask", "leases", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
-# Where it stands in a row of `claim`.
+# Its column in a row of `claim`.
 _RANK_TIME_ID = itemgetter(0, 1, 2)
 _ID, _QUEUE, _TOKEN, _SPECIAL = 2, 3, 5, 8
 
 
 class _Special(msgspec.Struct, array_like=True, frozen=True):
-    """What only few jobs have, in the order of `claim`."""
+    """The columns that only few jobs have, in the order of `claim`."""
 
     crashes: int
     interruptions: int
@@ -40,7 +40,7 @@ _special = msgspec.json.Decoder(_Special).decode
 
 
 class PendingClaim(NamedTuple):
-    """What a turn has asked for."""
+    """The statements of a claim that were sent."""
 
     claim: Claim
     queues: list[str]
@@ -70,7 +70,7 @@ def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, release
 def leases(
     tx: Transaction, asked: PendingClaim, marks: QueueMarks, *, owner: str, expires_at: int, now: int
 ) -> list[Lease]:
-    """What was claimed, in claim order."""
+    """Return the new leases, in claim order."""
     rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
     if len(asked.queues) > 1:
         place = {queue: at for at, queue in enumerate(asked.queues)}
@@ -85,7 +85,7 @@ def leases(
 
 
 def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    """What was claimed by its id, in the order of the ids."""
+    """Return the leases that were claimed by id, in the order of the ids."""
     place = {job_id: at for at, job_id in enumerate(ids)}
     rows = sorted(claimed.rows(), key=lambda row: place[row[_ID]])
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)

@@ -1,10 +1,10 @@
 """A transaction in which a handler works and its job is completed.
 
-The connection is a plain one, as the driver makes it: what our own sessions are told about plans is not for a handler's
-statements.  A few are kept.  Before another handler gets one, the server forgets what the last one left in it.
+The connection is a plain one of the driver: the settings of Onward's sessions about plans would not suit a handler's
+statements.  A few are kept.  Before another handler gets one, the server resets its session.
 
-Nothing keeps a handler from sending COMMIT or ROLLBACK.  But then the savepoint that the transaction began with is gone, and
-so the job is not completed.
+A handler can send COMMIT or ROLLBACK.  But then the savepoint that the transaction began with is gone, and so the job is not
+completed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 _Block = AbstractContextManager[psycopg.Transaction]
 
-_KEPT = 4  # connections that wait for the next handler
+_KEPT = 4  # connections to keep for the next handler
 _SAVEPOINT = "onward"
 
 
@@ -48,11 +48,11 @@ class Lender:
         forks.watch(self)
 
     def lend(self) -> tuple[Connection, _Block]:
-        """One, in a transaction that has begun."""
+        """Return a connection, in a transaction that has begun."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # it may have died in its sleep
+            with contextlib.suppress(psycopg.Error):  # the server may have closed it while it was idle
                 return connection, self._begun(connection)
         connection = self._connections.plain()
         return connection, self._begun(connection)
@@ -76,7 +76,7 @@ class Lender:
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
-            self._idle = []  # they are our parent's
+            self._idle = []  # they belong to the parent
         self._lock.release()
 
     def _begun(self, connection: Connection) -> _Block:
@@ -90,7 +90,7 @@ class Lender:
         return block
 
     def _cleaned(self, connection: Connection) -> bool:
-        """Return whether nothing is left of what a handler did to its session."""
+        """Reset the session of a connection.  False if that failed."""
         if self._connections.pooled:
             return False  # the pooler has lent the session to another client by now
         try:
@@ -128,7 +128,7 @@ class PostgresCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nothing to check: only its handler ends it."""
+        """Do nothing: only its handler ends the transaction."""
 
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
@@ -144,7 +144,7 @@ class PostgresCompletion:
                 raise
             self._end()
         if self._tx.wakes:
-            with contextlib.suppress(BackendError):  # only a hint: sleepers look now and then
+            with contextlib.suppress(BackendError):  # only a hint: idle workers also poll
                 self._wake(self._tx.wakes)
 
     def roll_back(self) -> None:
@@ -222,7 +222,7 @@ class _Rows(Reply):
 
 
 class _Within:
-    """Our own statements on a handler's connection, whatever the handler has told it about rows and values."""
+    """Onward's own statements on a handler's connection, whatever row factories and adapters the handler has set."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -237,7 +237,7 @@ class _Within:
 
 
 class _Fetched(Reply):
-    """What the driver has read."""
+    """A reply that the driver has read."""
 
     __slots__ = ("_rows", "_status")
 

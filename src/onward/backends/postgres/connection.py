@@ -1,4 +1,4 @@
-"""Connections to one database: how they are opened, and what of a server is refused."""
+"""Connections to one database: opening them, and refusing a server that would lose jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Connection", "Connections"]
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """The driver's, and a way past its cursors.  It keeps to our time limit, whatever the driver's own are."""
+    """The driver's connection, with a `Wire` past its cursors.  It keeps Onward's time limit."""
 
     @cached_property
     def wire(self) -> Wire:
@@ -38,14 +38,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def _in_time(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """The driver's steps.  It comes back to them whenever there is something to read, and ten times a second."""
+    """Run the driver's steps, and raise at the time limit.  The driver resumes them at least ten times a second."""
     try:
         wanted = next(steps)
         while True:
             ready = yield wanted
             if deadline_is_over():
                 steps.close()
-                raise psycopg.OperationalError("no answer came in time")
+                raise psycopg.OperationalError("the server did not answer in time")
             wanted = steps.send(ready)
     except StopIteration as end:
         return end.value
@@ -60,8 +60,8 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-# Every statement is written for one plan, along an index that has its order: so let it be made once, whatever the tables
-# hold at that moment, and never compiled, which takes longer than to run it.
+# Every statement is written for one plan, along an index that has its order: so the server makes the plan once, whatever the
+# tables hold at that moment, and never compiles it, which takes longer than running it.
 _SESSION = {
     "default_transaction_isolation": r"read\ committed",
     "plan_cache_mode": "force_generic_plan",
@@ -85,11 +85,11 @@ class Connections(Pool[Connection]):
         self._info = _settings(url)
         self.place = _place(self._info)
         self._relaxed = options.durability == "relaxed"
-        self.durable = not self._relaxed  # as far as it was asked for, and the server does it
+        self.durable = not self._relaxed  # False, too, once a server without durable commits was seen
         self.pooled = options.pooler == "transaction"
         self._prepare = prepare
         self._prepared = False
-        self._told_to_wait = False  # for the disk, where the database's own setting does not
+        self._told_to_wait = False  # whether sessions set synchronous_commit, because the database's own setting is off
 
     def plain(self) -> Connection:
         """Open a connection as the driver makes it, for a handler; the caller discards it."""
@@ -103,26 +103,26 @@ class Connections(Pool[Connection]):
         return connection
 
     def stop_preparing(self) -> None:
-        """Rely on no session: a pooler between us and the server gives every transaction another one."""
+        """Stop using prepared statements: a pooler before the server gives every transaction another session."""
         with self._changed:
             if self.pooled:
                 return
             self.pooled = True
         _logger.warning(
-            "%s: there is a pooler that lends a session for one transaction: going on without prepared statements and "
-            "without LISTEN; write ?pooler=transaction to begin so",
+            "%s: a pooler gives out a session for one transaction only: going on without prepared statements and "
+            "without LISTEN; write ?pooler=transaction to start that way",
             self.place,
         )
         self.discard_idle()
 
-    # What the pool asks
+    # Called by the pool
 
     def _opened(self) -> Connection:
         connection = self._connected()
         try:
             self._check(connection)
             if not self._prepared:
-                with until(None):  # it takes its time, and half of it is nothing
+                with until(None):  # a migration has no time limit: half of one is of no use
                     self._prepare(connection, self.place)
                 self._prepared = True
         except BaseException as error:
@@ -177,13 +177,13 @@ class Connections(Pool[Connection]):
             raise errors.unreachable(error, self.place) from error
 
     def _durability(self) -> dict[str, str]:
-        """What to ask of the server: it may have been told otherwise for the whole database."""
+        """Return the settings of a session that make commits durable: the database's own may differ."""
         if self._relaxed:
             return {"synchronous_commit": "off"}
         return {"synchronous_commit": "on"} if self._told_to_wait else {}
 
     def _check(self, connection: Connection) -> None:
-        """Refuse what cannot keep a promise; better here than in the middle."""
+        """Raise for a server that would lose jobs, when a process connects rather than later."""
         version = connection.info.server_version
         if version < _OLDEST:
             raise BackendMisconfigured(f"{self.place}: PostgreSQL {version // 10000} is too old, 13 or newer is needed")
@@ -193,7 +193,7 @@ class Connections(Pool[Connection]):
         ).fetchone()
         assert found is not None
         standby, read_only, synchronous, fsync = found
-        refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
+        refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # a standby may be about to take over
         if standby:
             raise refusal(f"{self.place}: this is a standby, which cannot be written: name the primary server")
         if read_only:
@@ -202,7 +202,7 @@ class Connections(Pool[Connection]):
                 f"database and role, or name another server"
             )
         if synchronous == "off" and not self._relaxed and not self.pooled:
-            # Off for the whole database perhaps, but a job that was accepted is never lost.
+            # It may be off for the whole database; but a job that was accepted is never lost.
             connection.execute("SET synchronous_commit = on")
             synchronous, self._told_to_wait = "on", True
         self.durable = synchronous != "off" and fsync == "on"
@@ -214,7 +214,7 @@ def _options(settings: dict[str, str], info: dict[str, str]) -> str:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Return whether an idle connection is still open: a server that sends something unasked is about to close it."""
+    """Return whether an idle connection is still open: a server that sends without a question is about to close it."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
@@ -223,7 +223,7 @@ def _is_quiet(connection: Connection) -> bool:
         said: list[object] = []
         connection.add_notice_handler(said.append)
         connection.pgconn.consume_input()
-        connection.pgconn.is_busy()  # which reads it; an encryption layer's own words are not for us
+        connection.pgconn.is_busy()  # reads the bytes; those of the encryption layer alone are no message
         connection.remove_notice_handler(said.append)
         return not said and not poll.poll(0)
     except (OSError, psycopg.Error):
@@ -242,6 +242,6 @@ def _settings(url: str) -> dict[str, str]:
 
 
 def _place(info: dict[str, str]) -> str:
-    """Where it is, without its password."""
+    """Return the address of the database, without the password."""
     host, port = info.get("host", "localhost"), info.get("port")
     return f"postgresql://{host}{f':{port}' if port else ''}/{info.get('dbname', '')}"

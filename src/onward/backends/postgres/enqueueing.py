@@ -19,11 +19,11 @@ from onward.job.envelope import Envelope
 
 __all__ = ["answer", "columns", "created", "enqueue", "joining", "key_numbers", "rivalry", "store"]
 
-_TRIES = 20  # how often a key may get another holder while we ask for it
+_TRIES = 20  # how often a key may get another holder while this transaction asks for it
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
-    """The parameters of `enqueue`, made without a connection.  What all of them leave out is left out."""
+    """Return the parameters of `enqueue`, made without a connection.  A column that all jobs leave out is left out."""
     return {
         "queues": [each.queue for each in envelopes],
         "jobs": [each.job for each in envelopes],
@@ -34,7 +34,7 @@ def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
 
 
 def _columns_of_new(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
-    """Those of `enqueue_new`, where the rest is the same for all."""
+    """Return the parameters of `enqueue_new`, where the other columns are the same for all."""
     keys = _unless_all(None, [each.idempotency_key for each in envelopes])
     return {
         "ids": [each.id for each in envelopes],
@@ -54,7 +54,7 @@ def _columns_of_new(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
     """Store envelopes of different ids and without unique keys."""
-    with suppress(psycopg.errors.UniqueViolation):  # one of them is there
+    with suppress(psycopg.errors.UniqueViolation):  # one of them is already stored
         first = envelopes[0]
         if len(envelopes) == 1 and not first.delay and first.not_before is None:
             return _stored_alone(tx, first)
@@ -84,7 +84,7 @@ def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
 
 
 def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
-    """Return which of them were not stored, and whether a sleeper waits to be told of the others."""
+    """Return which of them were not stored, and whether an idle worker has to be notified of the others."""
     ((stored, is_waited_for),) = rows
     if stored is None:
         return [], is_waited_for
@@ -93,16 +93,16 @@ def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], b
 
 
 def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list[Enqueued]:
-    """The answers where every envelope that was not stored is live already."""
+    """Return the answers where every envelope that was not stored is live already."""
     live = {envelope.id for envelope in rejected}
     return [existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
 
 
 def rivalry(unique_keys: Iterable[str | None]) -> list[int]:
-    """What to lock before jobs with these keys are stored, if they are several.
+    """Return the locks to take before jobs with several of these keys are stored.
 
-    Two batches that want the same keys could each have what the other one waits for.  A batch that wants a single key has
-    nothing else while it waits for that.
+    Two batches with the same keys could each hold what the other one waits for.  A batch with a single key holds nothing
+    while it waits.
     """
     numbers = key_numbers(unique_keys)
     return numbers if len(numbers) > 1 else []
@@ -118,14 +118,14 @@ def _number(key: str) -> int:
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store envelopes in their order; answer which live job stands for one that is not stored."""
+    """Store envelopes in their order; return which live job stands for one that is not stored."""
     answers, _ = tx.run_steps(_storing(envelopes, retried=retried))
     tx.wakes |= due_queues(_new(envelopes, answers))
     return answers
 
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
-    """Store them within a caller's transaction, whose end we do not see: its commit notifies the sleepers."""
+    """Store envelopes within a caller's transaction.  Its commit, which Onward does not see, notifies idle workers."""
     answers, is_waited_for = yield from _storing(envelopes, may_wait=True)
     if is_waited_for and (queues := due_queues(_new(envelopes, answers))):
         yield from ask("wake", queues=named(queues))
@@ -139,7 +139,7 @@ def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable
 def _storing(
     envelopes: Sequence[Envelope], *, retried: bool = False, may_wait: bool = False
 ) -> NamedSteps[tuple[list[Enqueued], bool]]:
-    """Answer each, and whether a sleeper waits to be told.  ``may_wait``: for locks; it cannot be run again."""
+    """Answer each, and whether to notify idle workers.  ``may_wait``: for locks, because it cannot be run again."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     is_waited_for = False
@@ -154,17 +154,17 @@ def _storing(
 
 
 def _repeated(batch: dict[int, Envelope]) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
-    """Envelopes that may have been here before: then they may be among the finished."""
+    """Store envelopes that an earlier try may have stored: then they may be among the finished."""
     done = yield from _finished(batch.values())
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
     stored, is_waited_for = yield from _round({at: each for at, each in batch.items() if at not in answers})
     if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
-        raise StartOver  # it finished between our look and our insert: the next look will see it
+        raise StartOver  # it finished between the look and the insert: the next look will see it
     return answers | stored, is_waited_for
 
 
 def _round(batch: dict[int, Envelope], *, may_wait: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
-    """Envelopes of different ids and keys."""
+    """Store envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
     is_waited_for = False
     for _ in range(_TRIES):
@@ -179,7 +179,7 @@ def _round(batch: dict[int, Envelope], *, may_wait: bool = False) -> NamedSteps[
         if batch:
             answers |= (found := (yield from _in_the_way(batch, may_wait=may_wait)))
             batch = {at: each for at, each in batch.items() if at not in found}
-    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
+    raise BackendUnavailable("a unique key changed its holder 20 times during this call: try again")
 
 
 def _in_the_way(batch: dict[int, Envelope], *, may_wait: bool) -> NamedSteps[dict[int, Enqueued]]:
@@ -199,7 +199,7 @@ def _in_the_way(batch: dict[int, Envelope], *, may_wait: bool) -> NamedSteps[dic
         wait = may_wait or len(ids) == 1
         locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
         if not wait and len(locked) < len(ids):
-            raise StartOver  # only turns wait for one lock while they have another: they may want ours next
+            raise StartOver  # only turns wait for one lock while they hold another: they may need the one held here
         reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
         if locked:
             yield from ask("cancel", ids=[holder for _, holder in locked], reasons=reasons, replaced=True)

@@ -24,18 +24,18 @@ __all__ = ["is_pooler", "is_transient", "refuses_settings", "translated", "trans
 
 # Rolled back by a conflict, and may be run again at once: serialization failure, deadlock.
 _TRANSIENT = ("40001", "40P01")
-# A prepared statement is not there, or there already: a pooler between us and the server lends another session each time.
+# A prepared statement is missing, or exists already: a pooler before the server gives out another session each time.
 _POOLER = ("26000", "42P05")
 _AWAY = ("08", "40", "53", "55", "57", "58", "25")  # connections, rollbacks, resources, locks, operators, the system
 _REFUSED = ("22", "23", "44", "54", "P0")  # data, constraints, limits, and what a trigger raises
 _MISCONFIGURED = ("0A", "28", "3D", "3F", "42")  # features, authorisation, catalogs, schemas, privileges
-# libpq tells why it could not connect in words only.
+# libpq says only in words why it could not connect.
 _NEVER = re.compile(
     r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied|is not permitted|certificate|"
     r"SSL.*(?:not|required)|invalid|unrecognized|unsupported",
     re.IGNORECASE,
 )
-# Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
+# Values that the driver cannot send: lone surrogates, numbers of more than 64 bits.
 _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (psycopg.Error, *_UNBINDABLE)
 
@@ -46,7 +46,7 @@ def translated(place: str) -> Translated:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the very same transaction may go through if it is run again."""
+    """Return whether the same transaction may succeed if it is run again."""
     return _code(error) in _TRANSIENT
 
 
@@ -81,7 +81,7 @@ def refuses_settings(error: psycopg.Error) -> bool:
 
 
 def unreachable(error: psycopg.Error, place: str) -> BackendError:
-    """Return the error to raise instead if there is no connection to be had."""
+    """Return the error to raise instead if no connection could be opened."""
     refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 
@@ -91,5 +91,5 @@ def _code(error: BaseException) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """Return one line: what the server adds about our statement helps no user."""
+    """Return the first line: what the server adds about the statement helps no user."""
     return str(error).strip().split("\n", 1)[0]

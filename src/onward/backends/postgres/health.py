@@ -1,4 +1,4 @@
-"""How a database is: what it is, how durable, and what threatens it."""
+"""The health of a database: its version, its durability, and what slows it down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onward.backends.sql.health import of_leases
 
 __all__ = ["checks"]
 
-_LONG = 300  # seconds: a snapshot older than this keeps vacuum from cleaning up behind the jobs
+_LONG = 300  # seconds: a snapshot older than this keeps vacuum from removing old row versions
 _MUCH = 1 << 30  # bytes of the log that a slot without a reader may keep, as while a standby restarts
 _NAMED = 3
 
@@ -60,7 +60,7 @@ def _waking(connections: Connections) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Return whether something old keeps the dead versions of every job that ran since."""
+    """Check for an old snapshot, which keeps the dead row versions of every job that ran since."""
     row = tx.ask("sees_all").row()
     assert row is not None
     sees_all, role = row
@@ -69,20 +69,20 @@ def _horizon(tx: Transaction) -> Check:
         others = f"; and {len(pins) - _NAMED} more" if len(pins) > _NAMED else ""
         detail = "; ".join(pins[:_NAMED]) + others
         return Check(
-            name="horizon", status="warn", detail=f"vacuum cannot do its work, and claims get slower: {detail}"
+            name="horizon", status="warn", detail=f"vacuum cannot remove old rows, and claims get slower: {detail}"
         )
     if sees_all:
-        detail = "no old transaction keeps vacuum from its work"
+        detail = "no old transaction holds vacuum back"
     else:
         detail = (
-            f"no old transaction of this role keeps vacuum from its work; to see those of others: "
+            f"no old transaction of this role holds vacuum back; to see those of others: "
             f"GRANT pg_read_all_stats TO {role}"
         )
     return Check(name="horizon", status="ok", detail=detail)
 
 
 def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | None:
-    """What it is and how to end it; None if it is no harm."""
+    """Return what holds vacuum back and how to end it; None if it does no harm."""
     if kind == "slot":
         behind = f"replication slot {name!r} has no reader and keeps {int(kept) >> 20} MB of the log"
         return f"{behind}: SELECT pg_drop_replication_slot('{name}')" if kept >= _MUCH else None

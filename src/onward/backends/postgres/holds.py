@@ -1,6 +1,6 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
+There is nothing to release; a settlement removes the pointer only to wake waiters and to keep the table small.
 A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Ended", "Keyed", "end", "take"]
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple[Hold, str | None]]:
-    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    """Take all keys of each of these leases, in their order, or none of them; return what came of it, by id."""
     wanted = sorted({key for keyed in claimed for key in keyed.carried()})
     tx.ask("lock_holds", **_columns(wanted))
     holds, taken = allot(claimed, tx.ask("holds", **_columns(wanted)).rows(), now)

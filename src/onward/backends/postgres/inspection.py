@@ -1,4 +1,4 @@
-"""What people ask of the jobs of a database."""
+"""Looking at the jobs of a database, and the requests of people."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PostgresInspection(SqlInspection[Transaction]):
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         states: list[Row] = []
         wanted = sorted(set(ids))
-        if len(wanted) > 1:  # a turn may have one of them and wait for another: what is locked is cancelled alone
+        if len(wanted) > 1:  # a turn may hold one of them and wait for another: locked jobs are cancelled one by one
             states = self._write(lambda tx: _cancel_free(tx, wanted, reason))
             done = {job_id for job_id, _ in states}
             left = self._ask("live_among", ids=[job_id for job_id in wanted if job_id not in done])
@@ -43,7 +43,7 @@ class PostgresInspection(SqlInspection[Transaction]):
         for job_id in wanted:
             states += self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False)
         found = {job_id: state_named(word) for job_id, word in states}
-        # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
+        # A waiting job can be cancelled once: if it is named again, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
@@ -104,7 +104,7 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     alive = tx.ask("revive", ids=unexpired).rows()
     revived = {job_id for job_id, _ in alive}
     tx.wakes |= {queue for _, queue in alive}
-    # The records of its old runs stay.
+    # The records of the job's old runs stay.
     tx.ask("forget_finished", ids=sorted(revived), finished_at=[found[job_id][0] for job_id in sorted(revived)])
     if fresh:
         tx.ask("drop_notes", ids=sorted(revived))

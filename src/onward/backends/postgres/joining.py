@@ -1,4 +1,4 @@
-"""Statements for a caller's connection: as its driver takes them, with nothing of our own session."""
+"""Statements for a caller's connection, as its driver takes them, without the settings of Onward's sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"\$(\d+)")
 
 
 def foreign(statement: Section, values: dict[str, Any], style: Style) -> Statement:
-    """The statement with its values, for a driver of this style."""
+    """Return a statement with its values, for a driver of this style."""
     return in_style(statement.sql, [values[name] for name in statement.names], style)
 
 
@@ -31,7 +31,8 @@ def in_style(sql: bytes, values: Sequence[Any], style: Style) -> Statement:
 
 @cache
 def _formatted(sql: bytes) -> tuple[str, Sequence[int]]:
-    """
+    """Return SQL with ``%s`` for parameters, and which value each stands for.
+
     >>> _formatted(b"$1, $2 % $1")
     ('%s, %s %% %s', (0, 1, 0))
     """
@@ -41,7 +42,7 @@ def _formatted(sql: bytes) -> tuple[str, Sequence[int]]:
 
 
 def _flat(value: Any) -> Any:
-    r"""An array as text, which every driver can send and the statement's casts understand.
+    r"""Return an array as text, which every driver can send and the statement's casts understand.
 
     >>> _flat(["a", None]), _flat([b"ab", None]), _flat(3)
     ('{"a",null}', '{"\\\\x6162",null}', 3)

@@ -1,4 +1,4 @@
-"""The SQL of `queries.sql` by name, with numbered parameters and what each of them is called."""
+"""The SQL of `queries.sql` by name, with numbered parameters and the name of each."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class Section(NamedTuple):
 
 @cache
 def load(prefix: str) -> Mapping[str, Section]:
-    """Every statement by its name, for the tables that start with ``prefix``."""
+    """Return every statement by its name, for the tables that start with ``prefix``."""
     return {name: numbered(sql) for name, sql in sections.load("onward.backends.postgres", prefix).items()}
 
 
 def numbered(sql: str) -> Section:
-    """
+    """Replace the names of parameters by numbers.
+
     >>> numbered("SELECT :id, :queue, :id")
     Section(sql=b'SELECT $1, $2, $1', names=('id', 'queue'))
     """

@@ -781,7 +781,7 @@ SELECT state, count(*)
 -- name: live_by_queue
 SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
 
--- name: glance
+-- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available' LIMIT cast(:at_most AS bigint)) AS counted),
        (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS counted),
@@ -795,7 +795,7 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available
           FROM (SELECT sealed FROM onward_finished ORDER BY id DESC LIMIT cast(:at_most AS bigint)) AS newest
        ) AS finished (all_of_them, tombstones);
 
--- name: glance_later
+-- name: overview_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
   FROM (SELECT state FROM onward_jobs WHERE state IN ('scheduled', 'retryable') LIMIT cast(:at_most AS bigint)) AS counted;
 
@@ -834,7 +834,7 @@ SELECT which, name, due AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue
                                          WHERE queue.name = walked.name AND queue.paused_at IS NOT NULL)
   FROM walked;
 
--- name: glance_due_by_queue
+-- name: overview_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
     (SELECT queue FROM onward_jobs WHERE state = 'available' ORDER BY queue LIMIT 1)
@@ -850,7 +850,7 @@ SELECT name, counted.available
                               WHERE state = 'available' AND queue = name LIMIT cast(:at_most AS bigint)) AS line
                     ) AS counted (available);
 
--- name: glance_later_by_queue
+-- name: overview_later_by_queue
 WITH RECURSIVE queues (name) AS (
     (SELECT queue FROM onward_jobs WHERE state IN ('scheduled', 'retryable') ORDER BY queue LIMIT 1)
      UNION ALL
@@ -866,7 +866,7 @@ SELECT name, counted.scheduled, counted.retryable
                               WHERE state IN ('scheduled', 'retryable') AND queue = name
                               LIMIT cast(:at_most AS bigint)) AS line) AS counted (scheduled, retryable);
 
--- name: glance_running_by_queue
+-- name: overview_running_by_queue
 SELECT queue, count(*)
   FROM (SELECT queue FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS running
  GROUP BY queue;
@@ -1136,8 +1136,7 @@ SELECT job.id
 -- name: notes_among
 SELECT note.job_id, note.name, note.value, note.at
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
-  JOIN onward_notes AS note ON note.job_id = wanted.id
- ORDER BY note.job_id, note.name;
+  JOIN onward_notes AS note ON note.job_id = wanted.id;
 
 -- name: remove_live
 DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND state <> 'executing';

@@ -1,13 +1,13 @@
-"""Where a claim begins while a transaction keeps an old snapshot.
+"""The place where a claim begins while a transaction keeps an old snapshot.
 
-A row version that a snapshot may still see cannot be removed, nor can its entry in an index.  Jobs are claimed from the left
-edge of theirs, so behind a transaction that stays open every claim would walk past all that was claimed since it began.
+Vacuum cannot remove a row version that a snapshot may still see, nor its entry in an index.  Claims begin at the left edge
+of their index, so while a transaction stays open every claim would walk past all jobs that were claimed since it began.
 
 So, as long as there is such a transaction, this process remembers how far it has come, queue by queue and rank by rank, and
-claims from there.  What appears behind a mark, because its transaction took its time to commit or because it was given back
-to its old place, is found by a look at everything.  That is due about once a second; but it walks past the dead: where it
-takes long it comes less often, and takes no more than a twentieth of the time.  No other rank is passed over.  When the
-snapshot is gone there are no marks: the order is that of the contract again, and the dead entries can be removed.
+claims from there.  A job that appears before a mark, because its transaction committed late or because it was given back to
+its old place, is found by a look at the whole index.  That is due about once a second; but it walks past dead entries:
+where it takes long it comes less often, and takes no more than a twentieth of the time.  No other rank is left out.  When
+the snapshot is gone there are no marks: the order is that of the contract again, and vacuum can remove the dead entries.
 
 The marks are hints of one process: nothing is stored, and a wrong one only delays.
 """
@@ -42,7 +42,7 @@ class QueueMarks:
         self._pinned = False
         self._asked_at = float("-inf")
         self._marks: dict[str, dict[int, Place]] = {}
-        self._due: dict[str, int] = {}  # what was due before has been promoted
+        self._due: dict[str, int] = {}  # by queue: jobs that were due before this instant have been promoted
         self._next_look: dict[str, float] = {}
         self._looking: tuple[float, list[str]] | None = None  # since when, and at which queues
 
@@ -64,7 +64,7 @@ class QueueMarks:
                 self._next_look.clear()
 
     def for_claim(self, queues: Sequence[str]) -> dict[str, list[Any]]:
-        """The parameters of a claim: where it begins."""
+        """Return the parameters of a claim that say where it begins."""
         with self._lock:
             if self._pinned:
                 now = self._seconds()
@@ -76,14 +76,14 @@ class QueueMarks:
             return self._parameters(queues)
 
     def for_look(self, queues: Sequence[str]) -> dict[str, list[Any]]:
-        """The parameters of a look for work.  It sees what a claim would."""
+        """Return the parameters of a look for work, which sees what a claim would."""
         with self._lock:
             now = self._seconds()
             fresh = all(now < self._next_look.get(queue, now) for queue in queues)
             return self._parameters(queues if fresh else (), queues)
 
     def claimed(self, queues: Sequence[str], rows: Sequence[Sequence[Any]], *, exhausted: bool, now: int) -> None:
-        """Rows of `claim` in their order; exhausted if it found less than it was asked for."""
+        """Learn from the rows of `claim`, in their order; ``exhausted``: it found fewer than it was asked for."""
         if not self._pinned:
             return
         with self._lock:
@@ -106,7 +106,7 @@ class QueueMarks:
                 self._due |= dict.fromkeys(queues, now)
 
     def _parameters(self, marked: Sequence[str], queues: Sequence[str] | None = None) -> dict[str, list[Any]]:
-        """Ranges that cover every rank: what is before a mark is left out, and nothing else."""
+        """Return ranges that cover every rank, without the entries before a mark."""
         ranges: list[tuple[str, int, int, str, int]] = []
         for queue in marked if queues is None else queues:
             rank = _LEAST

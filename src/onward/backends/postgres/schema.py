@@ -19,13 +19,13 @@ _TABLE = (
 
 
 def known() -> list[Migration]:
-    """What ships with this Onward, in order."""
+    """Return the migrations of this version of Onward, in order."""
     return migrations.shipped("onward.backends.postgres")
 
 
 def version(connection: Connection, prefix: str) -> int:
-    """The newest migration this database has; 0 if it has none."""
-    # By a look into the catalog: what `to_regclass` found once, it remembers until the transaction ends.
+    """Return the number of the newest migration that this database has; 0 if it has none."""
+    # From the catalog: `to_regclass` remembers what it found until the transaction ends.
     found = connection.execute(
         "SELECT 1 FROM pg_class WHERE relname = $1 AND relkind = 'r' AND pg_table_is_visible(oid)",
         (f"{prefix}migrations",),
@@ -37,16 +37,16 @@ def version(connection: Connection, prefix: str) -> int:
 
 
 def missing(connection: Connection, prefix: str) -> list[Migration]:
-    """What this database lacks.  One that is newer than this code is refused."""
+    """Return the migrations that this database lacks.  Raises for a database that is newer than this code."""
     return migrations.missing(known(), version(connection, prefix))
 
 
 def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> list[Migration]:
-    """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
+    """Apply the missing migrations, and return them.  A database that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return []
     with connection.transaction():
-        # One process at a time; then look again, for another may have been first.
+        # One process at a time; then look again, because another may have been first.
         connection.execute(_ours(_LOCK, prefix))
         pending = missing(connection, prefix)
         # A transaction that waits for a whole table keeps all others waiting behind it: so not for long.
@@ -57,7 +57,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
 
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
-    """What `migrate` would run, for `psql`."""
+    """Return the statements of `migrate` as a script for `psql`."""
     lines = ["BEGIN;", f"{_LOCK};", f"{_BRIEFLY};", f"{_TABLE};"]
     for migration in pending:
         lines += [

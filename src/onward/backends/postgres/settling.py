@@ -1,7 +1,7 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
-The statement `settle` repeats `onward.job.settlement.fate` in SQL, so that a batch is one exchange; here it is asked, and
-its answers are told.
+The statement `settle` repeats `onward.job.settlement.fate` in SQL, so that a batch is one exchange; this module sends it and
+reads its answers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from onward.job.states import TARGETS, State
 
 __all__ = ["Settling", "classify", "columns", "written"]
 
-# Before a crashed job is due again, by how often it crashed; the last one is the longest.
+# The pause before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
 
 
 class Settling:
-    """The settlements of a turn: asked for at once, answered when the answers are needed."""
+    """The settlements of a turn: sent together, and their answers read when needed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Settling:
         claimed: Sequence[str] = (),
         careful: bool = False,
     ) -> None:
-        """``claimed``: the queues that are claimed from next.
+        """Send the settlements.  ``claimed``: the queues that are claimed from next.
 
         ``careful``: a lease may be lost, or a job of the same id may have finished before.
         """
@@ -62,7 +62,7 @@ class Settling:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing has to be known or done between settling and claiming."""
+        """Whether the turn can claim before it reads the answers to its settlements."""
         return len(self._completed) == len(self._settlements) or all(
             each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release"
             for each in self._settlements
@@ -70,7 +70,7 @@ class Settling:
 
     @property
     def released(self) -> list[str]:
-        """The ids that were given back just now."""
+        """The ids of the jobs that this turn has given back."""
         return [] if self._answers is None else released(self._settlements, self._answers)
 
     @property
@@ -80,7 +80,7 @@ class Settling:
         return {(each.lease.envelope.id, each.lease.token) for each, answer in pairs if answer.applied}
 
     def answer(self) -> list[Settled]:
-        """One for each; whatever a settlement brings about besides is done."""
+        """Return the answer to each settlement, and finish what follows from them: dead letters, keys, waiters."""
         if self._answers is None:
             self._answers = self._answered()
         return self._answers
@@ -131,7 +131,7 @@ def _write_snoozed(tx: Transaction, settlements: Sequence[Settlement], answers: 
 
 
 def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[int]:
-    """Where it says nothing but that the owner's job is done, and is kept as the first of them is."""
+    """Return the places of plain successes of this owner, all with the same `keep` as the first of them."""
     found = [
         at
         for at, each in enumerate(settlements)
@@ -145,12 +145,12 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
     if found:
         keep = settlements[found[0]].keep
         found = [at for at in found if settlements[at].keep is keep]
-    # The same lease twice: the second is answered by the evidence of the first.
+    # The same lease twice: the evidence of the first answers the second.
     return found if len(set(_ids(settlements))) == len(settlements) else []
 
 
 def _others(settlements: Sequence[Settlement], owner: str, completed: Container[int]) -> list[int]:
-    """What `settle` is asked."""
+    """Return the places of the settlements for the statement `settle`."""
     # The same lease twice: see above.
     first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
     # In the order of the ids: two transactions that lock the same rows cannot deadlock.
@@ -161,7 +161,7 @@ def _others(settlements: Sequence[Settlement], owner: str, completed: Container[
 
 
 def written(reply: Reply) -> list[Row]:
-    """The leases that `settle` has ended.  Nothing is answered that was not written: then the transaction starts over."""
+    """Return the rows of leases that `settle` has ended.  Starts the transaction over if not all of them were written."""
     rows = reply.rows()
     if rows and rows[0][-1] != len(rows):
         raise StartOver
@@ -169,7 +169,7 @@ def written(reply: Reply) -> list[Row]:
 
 
 def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
-    """What became of settlements whose fence matches nothing: the record first, then the finished job."""
+    """Answer settlements whose fence matches nothing by evidence: the record first, then the finished job."""
     ids = [each.lease.envelope.id for each in settlements]
     rows = tx.ask("evidence", ids=ids, tokens=[each.lease.token for each in settlements]).rows()
     evidence = {number - 1: row for number, *row in rows}
@@ -177,7 +177,7 @@ def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled
 
 
 def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
-    """The parameters of `settle`.  Successes are nearly all there is: for them, most of it is left out."""
+    """Return the parameters of `settle`.  Columns that no settlement of the batch uses are left out."""
     successes = all(each.move == "ack" and each.failure is None for each in settlements)
     failures = [] if successes else [on_record(each) for each in settlements]
     return {

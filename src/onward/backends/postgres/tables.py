@@ -45,7 +45,7 @@ class PostgresTables:
 
 
 def preparation(prefix: str, moved: int | None) -> Callable[[Connection, str], None]:
-    """Return what a process does on its first connection: bring the tables up to date, or refuse and tell who has to."""
+    """Return the function for a process's first connection: it migrates the tables, or raises and says who has to."""
 
     def prepare(connection: Connection, place: str) -> None:
         with _readable(prefix, place):

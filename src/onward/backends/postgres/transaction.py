@@ -1,7 +1,7 @@
-"""One transaction: its statements by name, sent without waiting, and the answers that are read when they are needed.
+"""One transaction: its statements by name, sent without waiting, and their answers, read when needed.
 
-Statements that do not depend on each other's answers travel together: a pipeline sends them at once, and reading an answer
-waits for that answer only.
+A pipeline sends statements that do not depend on each other's answers together, and reading an answer waits for that answer
+only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Reply(ABC):
-    """The answer to a statement, perhaps on its way."""
+    """The answer to a statement; it may not have come yet."""
 
     __slots__ = ()
 
@@ -31,19 +31,19 @@ class Reply(ABC):
     @property
     @abstractmethod
     def status(self) -> str | None:
-        """What the server says it did; None as long as it has said nothing."""
+        """The server's command tag; None before the answer has come."""
 
     def row(self) -> Row | None:
         rows = self.rows()
         return rows[0] if rows else None
 
     def value(self) -> Any:
-        """The one value of a statement that always gives one row."""
+        """Return the one value of a statement that always gives one row."""
         return self.rows()[0][0]
 
 
 class _Sender(Protocol):
-    """Takes statements to the server."""
+    """Sends statements to the server."""
 
     def send(self, sql: bytes, values: list[object]) -> Reply: ...
 
@@ -56,7 +56,7 @@ class Transaction:
     def __init__(self, sender: _Sender, sql: Mapping[str, Section], moved: int | None) -> None:
         self._sender = sender
         self._sql = sql
-        self.moved = moved  # where a test has put the clock; None: the server tells the time
+        self.moved = moved  # the time that a test has set; None: the server's clock
         self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
         self.woken: set[str] = set()  # jobs that waited for a key, and are due now
 

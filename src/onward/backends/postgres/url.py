@@ -16,7 +16,7 @@ _OURS = ("durability", "pool_size", "pooler")
 
 
 class Options(NamedTuple):
-    """What is ours of the things that may follow the question mark; all others are the driver's."""
+    """Onward's options after the question mark; all others are the driver's."""
 
     durability: Durability = "full"
     pooler: Pooler = "none"
@@ -24,13 +24,13 @@ class Options(NamedTuple):
 
 
 def parse_url(url: str) -> tuple[str, Options]:
-    """The URL as the driver takes it, and our options.
+    """Return the URL as the driver takes it, and Onward's options.
 
     >>> parse_url("postgresql://db/shop?sslmode=require&pooler=transaction")
     ('postgresql://db/shop?sslmode=require', Options(durability='full', pooler='transaction', pool_size=4))
     """
     address, _, query = url.partition("?")
-    # The others are left as they are written: the driver has its own rules, and a plus is a plus to it.
+    # The driver's options are left as they are written: it has its own rules, in which a plus is a plus.
     given = [(unquote(part.partition("=")[0]), part) for part in query.split("&") if part]
     ours = {name: unquote(part.partition("=")[2]) for name, part in given if name in _OURS}
     rest = "&".join(part for name, part in given if name not in _OURS)
@@ -43,7 +43,7 @@ def parse_url(url: str) -> tuple[str, Options]:
         options = options._replace(pool_size=number("pool_size", ours["pool_size"], 1, 1000))
     if (options.pooler, options.durability) == ("transaction", "relaxed"):
         raise BackendMisconfigured(
-            "durability=relaxed is a setting of a session, which a pooler lends: leave durability or pooler out"
+            "durability=relaxed is a setting of a session, and a pooler shares sessions: leave durability or pooler out"
         )
     return f"{address}?{rest}" if rest else address, options
 

@@ -1,17 +1,17 @@
-"""Waking workers of other processes and machines: LISTEN and NOTIFY, and a look now and then.
+"""Waking idle workers of other processes and machines: LISTEN and NOTIFY, and polling besides.
 
-A worker that sleeps writes a row into a table.  A process that makes jobs due sends one notification for all that its
-transaction did, naming the queues, if there is such a row: after the commit, for one that is sent within keeps every other
-commit of the database waiting for the disk.
+An idle worker, a *sleeper*, writes a row into a table.  If there is such a row, a process that makes jobs due sends one
+notification that names the queues.  It does so after the commit: a notification within a transaction makes every other
+commit of the database wait for the disk.
 
-Every sleeper hears it, and one job needs only one of them.  So each waits a moment, at random, and looks whether there still
-is work.  A sleeper that finds none waits longer the next time, one that finds work shorter.  Alone, a worker does not wait
-at all; of fifty, two or three come for one job.
+Every sleeper gets the notification, and one job needs only one of them.  So each waits a moment, at random, and looks
+whether there still is work.  A sleeper that finds none waits longer the next time, one that finds work shorter.  Alone, a
+worker does not wait at all; of fifty, two or three claim for one job.
 
-A notification is only a hint and can be lost, with a process that died before it could send it or with our connection.  So
-every sleeper looks about once a second, and at first more often, for its row may have come too late.  Where
-there are no notifications to be had, as behind a pooler that lends a session for one transaction, it looks five times a
-second.
+A notification is only a hint and can be lost, with a process that died before it could send it or with the sleeper's
+connection.  So every sleeper also looks about once a second, and at first more often, because its row may have come too
+late.  Where there are no notifications, as behind a pooler that gives out a session for one transaction, it looks five
+times a second.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
 _LOOKING = 0.2  # and where there are none
 _OVERLAP = 0.5  # seconds that the row of a sleeper counts beyond its next look
-_SLICE = 0.5  # so soon a sleeper notices that its backend was closed
-_TURN = 0.004  # seconds that it takes to come, look and claim: a later sleeper sees it
+_SLICE = 0.5  # seconds until a sleeper notices that its backend was closed
+_TURN = 0.004  # seconds that a wake, a look and a claim take: a later sleeper sees the claim
 _EMPTY_EVERY = 1.0
-_TRY_AGAIN = 5.0  # seconds until it is tried again to listen
+_TRY_AGAIN = 5.0  # seconds until the next try to listen
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
@@ -51,7 +51,7 @@ Look = Callable[[Sequence[str], float | None], tuple[float, int]]
 
 
 def named(queues: Collection[str]) -> str:
-    """A notification for these queues.
+    """Return the text of a notification for these queues.
 
     >>> named({"mail"}), named([f"queue-{number}" for number in range(1000)])
     ('["mail"]', '')
@@ -61,14 +61,15 @@ def named(queues: Collection[str]) -> str:
 
 
 def is_for(payload: str, queues: Collection[str]) -> bool:
-    """
+    """Return whether a notification may be for one of these queues.
+
     >>> is_for('["mail","video"]', ["video"]), is_for('["mail"]', ["video"]), is_for("", ["video"])
     (True, False, True)
     """
     try:
         return payload == _ANY or not set(queues).isdisjoint(_decode(payload))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return True  # not one of ours, but who knows
+        return True  # not a notification of Onward; a look does no harm
 
 
 class PostgresWaiting(Waiting):
@@ -94,7 +95,7 @@ class PostgresWaiting(Waiting):
             heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
             if heard:
                 moment = self._delay.seconds()
-                if not moment and self.listener.connected:  # no rival is expected: to claim is the quickest look
+                if not moment and self.listener.connected:  # no rival is expected: claiming is quicker than looking
                     self._expects_work = True
                     return
                 time.sleep(moment)
@@ -119,11 +120,11 @@ class PostgresWaiting(Waiting):
 
 
 class ClaimDelay:
-    """How long to wait before claiming a job that other sleepers heard of as well."""
+    """How long to wait before claiming a job of which other sleepers were notified as well."""
 
     def __init__(self) -> None:
-        self.rivals = 0  # so many other sleepers could claim it
-        self._share = 1.0  # of the time that it would take if all of them came
+        self.rivals = 0  # how many other sleepers could claim it
+        self._share = 1.0  # part of the time that all of them would need one after the other
 
     def seconds(self) -> float:
         return random.uniform(0, self._share * _TURN * self.rivals)
@@ -138,7 +139,7 @@ class ClaimDelay:
 
 
 class Listener:
-    """A connection that listens, for one sleeper at a time; another one looks now and then."""
+    """A connection that listens, for one sleeper at a time; other threads poll."""
 
     def __init__(self, connections: Connections, listen: Section) -> None:
         self._connections = connections
@@ -151,17 +152,17 @@ class Listener:
 
     @property
     def listens(self) -> bool:
-        """Whether it listens, from now on at the latest."""
+        """Whether the connection listens; it begins to, if it can."""
         with self._lock:
             return self._opened() is not None
 
     @property
     def connected(self) -> bool:
-        """Whether its connection lives: its end wakes the sleeper, too."""
+        """Whether the connection is open: its end wakes the sleeper, too."""
         return self._connection is not None
 
     def sleep(self, queues: Sequence[str], seconds: float) -> bool:
-        """Sleep until notified of work, at most so long; return whether it was."""
+        """Sleep until notified of work, at most ``seconds``.  Returns whether it was."""
         if not self._lock.acquire(blocking=False):
             time.sleep(min(seconds, _SLICE))
             return False
@@ -175,7 +176,7 @@ class Listener:
             self._lock.release()
 
     def empty(self) -> None:
-        """Read what has come while workers are busy: a server that cannot deliver notifications keeps them for all."""
+        """Read the notifications that came while workers were busy: the server keeps those that no client reads."""
         now = time.monotonic()
         if self._connection is not None and now - self._emptied > _EMPTY_EVERY and self._lock.acquire(blocking=False):
             self._emptied = now
@@ -197,7 +198,7 @@ class Listener:
         if self._connections.pooled:
             self._drop()
         elif self._connection is None and time.monotonic() >= self._silent_until:
-            # Whether the server is there, and what is wrong with it, the next look tells.
+            # The next look raises if the server cannot be reached.
             self._silent_until = time.monotonic() + _jittered(_TRY_AGAIN)
             with contextlib.suppress(psycopg.Error, BackendError):
                 connection = self._connections.connect()
@@ -215,7 +216,7 @@ class Listener:
             heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
         except psycopg.Error:
             self._drop()
-            return True  # a notification may be lost, and to look is never wrong
+            return True  # a notification may be lost, and a look does no harm
         return any(is_for(payload, queues) for payload in heard)
 
     def _drop(self) -> None:
@@ -225,7 +226,7 @@ class Listener:
 
 
 def _pauses(listener: Listener) -> Iterator[float]:
-    """Seconds between looks; no two sleepers keep step."""
+    """Yield the seconds between looks, at random: sleepers must not all look at the same moment."""
     pause = _FIRST
     while True:
         yield _jittered(pause if listener.listens else _LOOKING)

@@ -1,11 +1,10 @@
-"""Our own statements, handed to libpq: what the driver's cursors do costs more than our statements do here.
+"""Onward's own statements, sent by libpq: the driver's cursors cost more than the statements.
 
-A statement is prepared the first time that it is sent over a connection, for the types that its values have.  Alone it is
-sent and answered.  In a pipeline it is only sent; its answer is waited for when it is read, and whatever was not read, at
-the pipeline's end.  The first that failed is what is raised then: the server has skipped all that came after it.
+A statement is prepared the first time that it is sent over a connection, for the types that its values have.  Outside a
+pipeline `send` waits for the answer.  In a pipeline it only sends; reading an answer waits for it, and the end of the
+pipeline for all others.  It raises the first failure: the server has skipped all statements after it.
 
-Waiting is done by `poll`, which a signal interrupts.  A thread that leaves in the middle leaves a busy connection: the pool
-throws it away.
+`poll` waits, and a signal interrupts it.  A thread that leaves in the middle leaves a busy connection: the pool closes it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _FINE = (_Status.TUPLES_OK, _Status.COMMAND_OK, _Status.EMPTY_QUERY)
 
 
 class _Answer(Reply):
-    """One that comes over our wire."""
+    """A reply that comes over the wire."""
 
     __slots__ = ("_result", "_rows", "_wire")
 
@@ -57,11 +56,11 @@ class _Answer(Reply):
         self._result = result
 
     def failed(self) -> None:
-        """It was not done."""
+        """Note that the statement was not executed."""
 
 
 class _Preparation(_Answer):
-    """Of a statement that is prepared on the way to being executed."""
+    """The reply to preparing a statement that is executed next."""
 
     __slots__ = ("_key", "_names")
 
@@ -87,14 +86,14 @@ class Wire:
         self._names: dict[_Key, bytes] = {}
         self._numbers = itertools.count()
         self._unread: deque[_Answer] = deque()
-        self._unasked = False  # whether something was sent, and its answer not asked for
+        self._unasked = False  # whether statements were sent, and their answers not requested
         self._pipelined = False
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
         self._ready.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
 
     def send(self, sql: bytes, values: Sequence[object]) -> Reply:
-        """Ask for it; outside a pipeline, wait for the answer, too."""
+        """Send a statement; outside a pipeline, wait for the answer, too."""
         given = [_dumped(value) for value in values]
         data, formats, types = (
             [each.data for each in given],
@@ -110,19 +109,19 @@ class Wire:
 
     @contextmanager
     def pipeline(self) -> Iterator[None]:
-        """Send, and wait for nothing that is not read."""
+        """Send statements in the block without waiting; reading an answer waits for it."""
         self._libpq.enter_pipeline_mode()
         self._pipelined = True
         try:
             yield
         except Exception:
-            with suppress(psycopg.Error):  # what went wrong first is what counts
+            with suppress(psycopg.Error):  # the first error counts
                 self._end_pipeline()
             raise
         self._end_pipeline()
 
     def read(self, wanted: _Answer) -> None:
-        """Read until there is an answer to this."""
+        """Read until this answer is there."""
         if self._unasked:  # once for all that was sent: every request wakes the server
             if self._pipelined:
                 self._libpq.send_flush_request()
@@ -141,7 +140,7 @@ class Wire:
     # Sending
 
     def _prepared(self, key: _Key) -> bytes:
-        """The name under which the server knows a statement."""
+        """Return the name of a prepared statement; prepare it if need be."""
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = b"onward_%d" % next(self._numbers)
@@ -158,7 +157,7 @@ class Wire:
         return answer
 
     def _flush(self) -> None:
-        """Until all of it is on its way.  The server may have to be heard before it listens."""
+        """Send until all bytes are out.  The server may have to be read before it reads."""
         while self._libpq.flush():
             _answered(self._ready)
             self._libpq.consume_input()
@@ -182,7 +181,7 @@ class Wire:
         return self._libpq.get_result()
 
     def _end_pipeline(self) -> None:
-        """Everything is answered, and the first failure raised."""
+        """Read all answers, and raise the first failure."""
         self._pipelined = self._unasked = False
         failure: psycopg.Error | None = None
         self._libpq.pipeline_sync()
@@ -196,7 +195,7 @@ class Wire:
                     break
         self._unread.clear()
         if self._libpq.status == psycopg.pq.ConnStatus.OK:
-            self._next_result()  # that it is in step again
+            self._next_result()  # the end of the pipeline
             self._libpq.exit_pipeline_mode()
         if failure is not None:
             raise failure
@@ -204,7 +203,7 @@ class Wire:
 
 def _answered(poll: select.poll) -> None:
     if not poll.poll(milliseconds_left()):
-        raise psycopg.OperationalError("no answer came in time")
+        raise psycopg.OperationalError("the server did not answer in time")
 
 
 def _error(result: psycopg.pq.abc.PGresult | None) -> psycopg.Error:
@@ -247,7 +246,7 @@ _DUMPERS: dict[type, Any] = {
 
 def _dumped(value: object) -> _Dumped:
     dump = _DUMPERS.get(type(value))
-    if dump is None:  # a kind of text, as states are
+    if dump is None:  # a subclass of str, as states are
         dump = next(dump for kind, dump in _DUMPERS.items() if isinstance(value, kind))
     dumped: _Dumped = dump(value)
     return dumped

@@ -56,9 +56,9 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> RedisBackend:
-        """Open ``redis://host:6379/0``; a server that would lose jobs is refused at its first use."""
+        """Make a backend for ``redis://host:6379/0``; its first use refuses a server that would lose jobs."""
         address, options = parse_url(url)
-        # The braces make it one slot of a cluster: every script may touch every key of the namespace.
+        # The braces put all keys into one slot of a cluster: every script may touch every key of the namespace.
         prefix = "{onward}" if namespace == "default" else f"{{onward:{namespace_name(namespace)}}}"
         return cls(Connections(address, options), clock=clock, prefix=prefix)
 
@@ -176,7 +176,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
         self._connections.close()
 
     def _now(self) -> int | None:
-        """Return the time by the clock that was given; None stands for the server's own."""
+        """Return the time by the given clock; None stands for the server's own."""
         return None if self._clock is None else self._clock.micros()
 
     def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any:
@@ -193,7 +193,9 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
                         raise
         except errors.FOREIGN as error:
             raise errors.translation(error, self._connections.place) from error
-        raise BackendUnavailable(f"{self._connections.place}: sent from one server to the next: try again")
+        raise BackendUnavailable(
+            f"{self._connections.place}: redirected {_TRIES} times from server to server: try again"
+        )
 
     # Waiting
 

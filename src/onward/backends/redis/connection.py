@@ -1,6 +1,6 @@
-"""Connections to one server, and how it is found.
+"""Connections to one server, and finding it.
 
-All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  When a cluster names another
+All keys of a namespace are in one slot, so even in a cluster there is one server to talk to.  When a cluster names another
 node, or the server has become a replica, the pool drops its connections and looks for the server again.
 """
 
@@ -33,7 +33,7 @@ class Connection:
     """One connection: each command is answered before the next is sent."""
 
     def __init__(self, driver: Any, silence: float) -> None:
-        """``silence``: how many seconds an answer may take."""
+        """Wrap a driver's connection.  ``silence``: how many seconds an answer may take."""
         self._driver = driver
         self._silence = self._timeout = silence
         self._poll = select.poll()
@@ -55,7 +55,7 @@ class Connection:
         self._driver.send_command(*command)
         try:
             answer = self._driver.read_response()
-        except redis.ResponseError:  # an answer, too
+        except redis.ResponseError:  # the server has answered
             self.broken = False
             raise
         self.broken = False
@@ -70,7 +70,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an idle connection is still there: a server that sends something unasked is about to close it."""
+        """Whether an idle connection is still open: a server that sends without a question is about to close it."""
         return self._driver._sock is not None and not self._poll.poll(0)  # noqa: SLF001  the driver has no other way to it
 
     def fileno(self) -> int:
@@ -106,7 +106,7 @@ class Connections(Pool[Connection]):
 
     @contextmanager
     def beside(self) -> Iterator[Connection]:
-        """Open a connection for a thread that waits: one of the pool would be missing to those that work."""
+        """Lend a connection to a thread that waits, beside the pool, whose connections are for threads that work."""
         with self._changed:
             connection = self._resting.pop() if self._resting else None
         if connection is not None and not self._is_quiet(connection):
@@ -124,7 +124,7 @@ class Connections(Pool[Connection]):
                 self.discard(connection)
 
     def follow(self, error: Exception) -> bool:
-        """Choose another server after this error, which says that nothing was done; returns whether there is one."""
+        """Choose another server if this error names one, or says that this is a replica.  Returns whether it did."""
         node = errors.moved_to(error)
         if node is not None and self._address.kind == "cluster":
             self._go_to(node if node[0] else (self._address.hosts[0][0], node[1]))
@@ -141,7 +141,7 @@ class Connections(Pool[Connection]):
         for connection in resting:
             self.discard(connection)
 
-    # What the pool asks
+    # Called by the pool
 
     def _opened(self) -> Connection:
         generation = self._generation
@@ -192,7 +192,7 @@ class Connections(Pool[Connection]):
             else:
                 return connection
         if self._node is not None:
-            self._go_to(None)  # the node is gone: another one names its successor
+            self._go_to(None)  # the node is gone: ask another one for its successor
         assert failure is not None
         raise errors.unreachable(failure, self.place) from failure
 
@@ -251,10 +251,10 @@ class Connections(Pool[Connection]):
         return kind(**options)
 
     def _check(self, connection: Connection) -> None:
-        """Refuse a server that would lose jobs, at the start rather than in the middle."""
+        """Raise for a server that would lose jobs, when a process connects rather than later."""
         found = server.inspect(connection)
         if found.loading:
-            raise BackendUnavailable(f"{self.place}: it is still reading its file: try again")
+            raise BackendUnavailable(f"{self.place}: the server is still reading its file: try again")
         if found.role != "master":
             refusal = BackendUnavailable if self._checked or self._address.kind != "server" else BackendMisconfigured
             raise refusal(f"{self.place}: this is a replica, which cannot be written: name the primary server")
@@ -267,7 +267,7 @@ class Connections(Pool[Connection]):
             said = f"{self.place}: " + "; ".join(wrong)
             if not self._checked:
                 raise BackendMisconfigured(f"{said}; or add ?allow_lossy=true, if jobs may be lost")
-            _logger.error("%s", said)  # it was right at the start: running workers go on
+            _logger.error("%s", said)  # the setting was right at the start: running workers go on
         elif not self._checked and not found.durable and not self._options.allow_lossy:
             _logger.info(
                 "%s: appendfsync is %s: a crash of the server loses nothing, a power cut the last second or two",

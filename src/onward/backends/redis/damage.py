@@ -1,8 +1,8 @@
-"""What no script wrote: keys of another type, records that cannot be read, indexes that name no job.
+"""Finding data that no script wrote: keys of another type, records that cannot be read, indexes that name no job.
 
-Records are the truth.  A key of another type is renamed; every record that is whole is put into the indexes that it belongs
-to; what an index says beyond that is taken out.  A record that is damaged, and an id of which there is no record, become
-dead letters.  The walk goes in short steps, each one script, so that the server answers other clients in between.
+Records decide.  The search renames a key of another type, puts every readable record into its indexes, and removes all
+other entries of an index.  A damaged record, and an id without a record, become dead letters.  The search goes in short
+steps, each one script, so that the server answers other clients in between.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class RedisDamage(damage.SetsAside):
         found, indexes, counts = 0, [], []
         for keys in self._keys():
             for name, kind in self._run("repair_keys", self._now(), beside=keys):
-                logger.critical("the key %s was put aside: it is a %s, which no worker makes of it", _text(name), kind)
+                logger.critical("the key %s was renamed: it is a %s, which no worker writes there", _text(name), kind)
                 found += 1
             names = [key[len(self._prefix) + 1 :] for key in keys]
             indexes += [name for name in names if _kind(name) in _INDEXES]
             counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
         found += sum(map(self._store, _batches(self._damaged_records())))
-        # First the indexes of queues: what they name is of that queue.
+        # First the indexes of queues: they say to which queue a job belongs.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
             found += self._repair_index(name)
         return found + self._repair_names() + self._repair_rest(counts)
@@ -114,7 +114,7 @@ class RedisDamage(damage.SetsAside):
             following, taken_out, missing = self._run("repair_index", self._now(), cursor, _STRETCH, beside=[name])
             if taken_out:
                 logger.critical(
-                    "%d entries of %s were taken out: they name jobs that are elsewhere", taken_out, _text(name)
+                    "%d entries of %s were removed: they name jobs that are elsewhere", taken_out, _text(name)
                 )
             why = f"{_text(name)} names it, and there is no record of it"
             jobs = [DamagedJob(job_id, None, queue, why, _UNKNOWN, None, (name, member)) for member, job_id in missing]
@@ -138,7 +138,7 @@ class RedisDamage(damage.SetsAside):
         for owner in ended:
             logger.critical("session %s was ended: it holds times that no worker writes", _text(owner))
         for name in miscounted:
-            logger.critical("a number in %s was none, or of no state: it was taken out", _text(name))
+            logger.critical("an entry of %s was removed: it is not a number, or belongs to no state", _text(name))
         return len(ended) + len(miscounted)
 
     def _store(self, jobs: Sequence[DamagedJob]) -> int:
@@ -171,7 +171,7 @@ class RedisDamage(damage.SetsAside):
 
 
 def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> DamagedJob | None:
-    """What is wrong with a record, if anything; ``is_known``: the scripts cannot take it apart."""
+    """Return what is wrong with a record; None if nothing is.  ``is_known``: the scripts cannot read it."""
     is_live = raw[:1] != b"\0"
     try:
         found = packing.opened(raw, is_live=is_live)
@@ -181,9 +181,9 @@ def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> DamagedJob | None
     row = _row(found, is_live=is_live)
     wrong = [*problems(row), *_further_problems(found, is_live=is_live)]
     if not _AN_ID.fullmatch(_text(job_id)):
-        wrong.append("its id is none")
+        wrong.append("its id is not valid")
     if is_known and not wrong:
-        wrong.append("the scripts cannot take its record apart")
+        wrong.append("the scripts cannot read its record")
     if not wrong:
         return None
     return DamagedJob(job_id, raw, found.rest.queue, "; ".join(wrong), row, found.inside or b"")
@@ -193,7 +193,7 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
     rest, fixed = found.rest, found.rest.fixed
     return {
         "job": fixed.job,
-        # The last live record of a dead job says nothing of its state: the patch before it does.
+        # The last live record of a dead job does not have its state: the patch before it does.
         "state": STATES.get(found.state, found.state) if is_live else State.AVAILABLE,
         "rank": rest.rank,
         "available_at": found.due,
@@ -217,10 +217,10 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
 
 
 def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
-    """What only records can hold."""
+    """Yield the problems that only records can have."""
     fixed, patch = found.rest.fixed, found.patch
     if found.flags & FLAGS["EXPIRES"] and fixed.expires_at is None:
-        yield "it expires at no time"
+        yield "it is marked as expiring and has no time"
     if found.flags & FLAGS["IS_UNIQUE"] and fixed.unique_key is None:
         yield "it is unique and has no key"
     if is_live:

@@ -1,4 +1,4 @@
-"""The driver is an extra; without it, say which."""
+"""The driver, which is an extra: without it the error names the extra."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _CODES = {
     "NOPERM": redis.exceptions.NoPermissionError,
     "NOAUTH": redis.exceptions.AuthenticationError,
 }
-# Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
+# Values that the driver cannot send: lone surrogates, numbers of more than 64 bits.
 _UNPACKABLE = (OverflowError, UnicodeEncodeError, msgspec.MsgspecError)
 FOREIGN = (redis.RedisError, OSError, *_UNPACKABLE)
 _LOST = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
@@ -54,12 +54,12 @@ def translated(place: str) -> Iterator[None]:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Return whether a replica was asked to write: it wrote nothing."""
+    """Return whether a replica refused to write: it wrote nothing."""
     return _code(error) == "READONLY"
 
 
 def moved_to(error: BaseException) -> tuple[str, int] | None:
-    """Return the node that has the namespace's keys, if the one that was asked has not: then nothing was done."""
+    """Return the node that has the namespace's keys, if the server says that it is another: then nothing was done."""
     found = re.search(r"(?:MOVED )?\b\d+ (\S*):(\d+)", str(error))
     return (found[1], int(found[2])) if isinstance(error, redis.exceptions.MovedError) and found else None
 
@@ -88,7 +88,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 
 def unreachable(error: Exception, place: str) -> Exception:
-    """Return the error to raise where no connection could be opened: nothing was asked yet."""
+    """Return the error to raise instead if no connection could be opened."""
     if isinstance(error, _LOST) and not _code(error):
         return BackendUnreachable(f"{place}: cannot be reached: {_text(error)}")
     return error

@@ -1,4 +1,4 @@
-"""The health of a server: what is checked at the start, and what threatens its jobs."""
+"""The health of a server: the settings that are checked at the start, memory, and leases without a session."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _memory(server: Server) -> Check:
 
 
 def _leases(stranded: int) -> Check:
-    """Tell whether running jobs have lost their session."""
+    """Check for running jobs that have lost their session."""
     if not stranded:
         return Check(name="leases", status="ok", detail="every running job belongs to a live session")
     return Check(

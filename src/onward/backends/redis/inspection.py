@@ -1,4 +1,4 @@
-"""Looking at jobs, and what people ask of them."""
+"""Looking at the jobs of a server, and the requests of people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onward.backend import (
-    QUEUES_AT_A_GLANCE,
+    OVERVIEW_QUEUES,
     TOMBSTONE,
     Hold,
     Lease,
@@ -102,7 +102,7 @@ class RedisInspection:
 
     @set_aside_and_repeat
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        totals, queues = self._run("queues", QUEUES_AT_A_GLANCE)
+        totals, queues = self._run("queues", OVERVIEW_QUEUES)
         seen = _counted(totals)
         return Overview(
             counts=_at_most(at_most, {state: seen.get(number, 0) for state, number in _NUMBERS.items()}),
@@ -179,7 +179,7 @@ class RedisInspection:
         return bool(self._run("progress", lease.envelope.id, lease.token, lease.owner, beside=[progress]))
 
     def _matching(self, query: Query, within: frozenset[State], *, whole: bool = False) -> Iterator[StoredJob]:
-        """In the order of ids, each seen at one moment.  ``whole``: raise if there are records that no index names."""
+        """Yield jobs in the order of ids, each read at one moment.  ``whole``: raise for records that no index names."""
         states = within if query.states is None else within & query.states
         found = self._named(query, states) if query.ids is not None else self._walk(query, states, whole=whole)
         for left, job in zip(range(query.limit, 0, -1), found, strict=False):
@@ -234,7 +234,7 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _counted(pairs: Sequence[bytes]) -> dict[int, int]:
-    """Counts by the number of their state."""
+    """Return counts by the number of their state."""
     return {
         _ENDED if field == b"ended" else _number(field): _number(count)
         for field, count in zip(pairs[::2], pairs[1::2], strict=True)
@@ -242,12 +242,12 @@ def _counted(pairs: Sequence[bytes]) -> dict[int, int]:
 
 
 def _number(raw: bytes | None) -> int:
-    """A count; what is none counts nothing."""
+    """Return a count; 0 for bytes that are no number."""
     return int(raw) if raw is not None and raw.isdigit() and len(raw) < _DIGITS else 0
 
 
 def _at_most(limit: int, seen: dict[State, int]) -> dict[State, int]:
-    """No number beyond the limit; what is not due yet has one together."""
+    """Return the counts, none beyond the limit; scheduled and retryable jobs together do not exceed it either."""
     counts = {state: min(count, limit) for state, count in seen.items()}
     counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
     return counts

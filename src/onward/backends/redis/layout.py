@@ -1,15 +1,19 @@
-"""The layout of a record, written once: `packing` and `turning` use it, and `scripts` puts its names before the scripts.
+"""The layout of records and schedules, written once: Python reads it, and `scripts` puts its names before the scripts.
 
     state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | size 4
     | MessagePack: the rest, and what never changes | sealed bytes, if they are few
 
-Bytes, big end first; an owner's length is written plus one, and 0 stands for none.  The size is that of the sealed bytes;
-where it is 0 they lie elsewhere, so that what is large is not written with every move.  What a claim and a success change
-has fixed places: the usual job is moved by cutting and joining strings, without being taken apart.
+Numbers are big-endian; an owner's length is written plus one, and 0 stands for none.  The size is that of the sealed bytes;
+where it is 0 they are stored elsewhere, so that a large job is not written with every move.  The fields that a claim and a
+success change have fixed places: the scripts move the usual job by cutting and joining strings, without decoding it.
 
 A finished job is its last live record behind a patch, in the same hash.  No live record begins with a 0, every patch does:
 
     length 4 | MessagePack: state, end, reason, tombstone, ran
+
+A schedule is a field of one hash, by its name.  Scripts read and write its first two fields only:
+
+    version 8 | seen_at 8 | MessagePack: the rest
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from onward.job.states import State
 __all__ = [
     "FEW",
     "FLAGS",
+    "SCHEDULE",
     "STATES",
     "ChangingFields",
     "FixedFields",
@@ -54,6 +59,7 @@ FEW = 256  # sealed bytes that travel in the record
 FENCE = {"state": 1, "delivery": 4, "owner": 1}  # the owner's name follows
 HEADER = {"flags": 1, "suspect": 1, "started": 8, "due": 8, "size": 4}
 LENGTH = {"length": 4}  # of a patch
+SCHEDULE = {"version": 8, "seen_at": 8}
 _RECORD = FENCE | HEADER
 
 _PYTHON = {1: "B", 4: "I", 8: "Q"}
@@ -61,7 +67,7 @@ _LUA = {1: "B", 4: "I4", 8: "I8"}
 
 
 class FixedFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What never changes."""
+    """The fields that never change."""
 
     job: str
     enqueued_at: int
@@ -74,7 +80,7 @@ class FixedFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ChangingFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What follows the bytes with fixed places in a record, as much of it as a lease tells."""
+    """The fields after those with fixed places that a lease has."""
 
     queue: str
     rank: int
@@ -88,13 +94,13 @@ class ChangingFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Rest(ChangingFields, array_like=True, frozen=True, gc=False):
-    """All that follows the bytes with fixed places in a record."""
+    """All fields after those with fixed places."""
 
     fixed: FixedFields
 
 
 class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What stands before the last live record of a finished job."""
+    """The fields before the last live record of a finished job."""
 
     state: int = 0  # 0: it is live
     finished_at: int | None = None
@@ -104,7 +110,7 @@ class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def binary(fields: Mapping[str, int]) -> struct.Struct:
-    """Return how these fields are packed.
+    """Return the struct that packs these fields.
 
     >>> binary(FENCE).format, binary(HEADER).format
     ('>BIB', '>BBQQI')
@@ -113,7 +119,7 @@ def binary(fields: Mapping[str, int]) -> struct.Struct:
 
 
 def picked(names: Iterable[str], owner: int) -> struct.Struct:
-    """Return how these fields alone are read from a record whose owner's name has so many bytes.
+    """Return the struct that reads only these fields from a record whose owner's name has ``owner`` bytes.
 
     >>> picked(["delivery", "size"], 5).format
     '>1xI1x5x1x1x8x8xI'
@@ -130,7 +136,7 @@ def array(kind: type[msgspec.Struct]) -> bytes:
 
 
 def lua() -> str:
-    """Return the names that scripts use for all this, as Lua.  Some are in tables: a script may have 200 local names.
+    """Return the constants of the layout as Lua.  Some are in tables: a script may have 200 local names.
 
     ``FROM`` is the first byte of a field in a record without an owner, counted from one; ``FORMAT`` is for `struct`.
     """
@@ -146,13 +152,13 @@ def _named() -> Iterator[tuple[Iterable[str], Iterable[int]]]:
     yield [state.name for state in STATES.values()], STATES
     yield FLAGS, FLAGS.values()
     yield ("FEW", "LARGEST_COUNT", "LAST_INSTANT"), (FEW, LARGEST_COUNT, LAST_INSTANT)
-    # The scripts' MessagePack gives the place of what is left first: the packed fields that never change.
+    # The scripts' MessagePack returns first the place of what is left: the packed fields that never change.
     yield ("FIXED", *_upper(ChangingFields)), range(1, 2 + len(ChangingFields.__struct_fields__))
     yield _upper(FixedFields), range(1, 1 + len(FixedFields.__struct_fields__))
 
 
 def _tables() -> Mapping[str, Mapping[str, object]]:
-    parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH}
+    parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH, "schedule": SCHEDULE}
     places = accumulate(_RECORD.values(), initial=1)
     return {
         "FORMAT": {name: f"'>{''.join(_LUA[size] for size in fields.values())}'" for name, fields in parts.items()},

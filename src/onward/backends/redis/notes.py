@@ -11,7 +11,7 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.showing import shown_name
 
-__all__ = ["RedisNotes"]
+__all__ = ["RedisNotes", "packed_note", "read_notes"]
 
 _INSTANT = 8  # bytes before a value
 
@@ -32,11 +32,7 @@ class RedisNotes:
 
     @set_aside_and_repeat
     def notes(self, job_id: str) -> Sequence[Note]:
-        found = self._run("notes", job_id)
-        return [
-            Note(name=shown_name(name), value=raw[_INSTANT:], at=int.from_bytes(raw[:_INSTANT], "big"))
-            for name, raw in sorted(zip(found[::2], found[1::2], strict=True))
-        ]
+        return read_notes(self._run("notes", job_id))
 
     @set_aside_and_repeat
     def signal(
@@ -45,3 +41,16 @@ class RedisNotes:
         given = (job_id, name, again, *at_most)
         state, stored, woken, full = self._run("signal", self._now(), *given, beside=[value])
         return Signalled(state=STATES.get(state), stored=bool(stored), woken=bool(woken), full=bool(full))
+
+
+def read_notes(found: Sequence[bytes]) -> list[Note]:
+    """Return notes from their names and what is noted, one after the other; in the order of the names."""
+    return [
+        Note(name=shown_name(name), value=raw[_INSTANT:], at=int.from_bytes(raw[:_INSTANT], "big"))
+        for name, raw in sorted(zip(found[::2], found[1::2], strict=True))
+    ]
+
+
+def packed_note(note: Note) -> bytes:
+    """Return what is noted under the name of a note."""
+    return note.at.to_bytes(_INSTANT, "big") + note.value

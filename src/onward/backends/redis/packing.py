@@ -43,7 +43,7 @@ pack = msgspec.msgpack.Encoder().encode
 _NUMBERS = {state: number for number, state in STATES.items()}
 _FENCE, _HEADER, _LENGTH = map(layout.binary, (layout.FENCE, layout.HEADER, layout.LENGTH))
 _LONGEST_OWNER = 254  # bytes
-# What reading something that no script wrote may raise.
+# The errors of reading data that no script wrote.
 UNREADABLE = (msgspec.MsgspecError, struct.error, ValueError, KeyError, IndexError, TypeError, OverflowError)
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
@@ -57,20 +57,20 @@ _reaped = msgspec.msgpack.Decoder(tuple[str, str, str, int, int, bool, int]).dec
 
 @lru_cache(maxsize=512)
 def untouched(queue: str, rank: int) -> ChangingFields:
-    """Return the fields of a job that nothing has happened to."""
+    """Return the fields of a job that was never claimed."""
     counts = dict.fromkeys(("attempts", "crashes", "interruptions", "waits"), 0)
     return ChangingFields(queue, rank, **counts, parked_since=None, cancel_reason=None, spent=None)
 
 
 @lru_cache(maxsize=512)
 def fresh(queue: str, rank: int) -> bytes:
-    """Return the packed part of the record of a job that nothing has happened to, up to what never changes."""
+    """Return the packed part of the record of a job that was never claimed, up to the fields that never change."""
     packed = pack(untouched(queue, rank))
     return layout.array(Rest) + packed.removeprefix(layout.array(ChangingFields))
 
 
 class Message:
-    """What a script is called with: arguments, and bytes beside them, for the scripts' MessagePack knows only text.
+    """The arguments of a script, and bytes beside them, because the scripts' MessagePack knows only text.
 
     An argument that stands for bytes is their place.
     """
@@ -86,7 +86,7 @@ class Message:
 
 
 def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
-    """Return what `add` of the scripts takes; most are short."""
+    """Return the argument of the scripts' `add` for an envelope; most are short."""
     flags, rank = _flags(envelope), -envelope.priority
     rest = message.beside(fresh(envelope.queue, rank) + pack(_fixed(envelope)))
     message.bytes.append(envelope.data)  # in the next place
@@ -153,12 +153,12 @@ def existing(raw: bytes) -> dict[int, str]:
 
 
 def obstacles(raw: bytes) -> list[tuple[str, str]]:
-    """Return which jobs were to be replayed, and what is in the way of each, if anything."""
+    """Return the jobs of a replay, each with the reason why it was not replayed, or an empty text."""
     return _obstacles(raw)
 
 
 def readable(raw: bytes, read: Callable[[msgspec.Raw], T]) -> Iterator[T]:
-    """Return the items of a list that can be read."""
+    """Yield the items of a list that can be read."""
     for each in _each(raw):
         with suppress(*UNREADABLE):
             yield read(each)
@@ -178,7 +178,7 @@ def reaped(raw: bytes, cause: str) -> list[Reaped]:
 
 
 class Opened(NamedTuple):
-    """A record, taken apart."""
+    """A decoded record."""
 
     patch: Patch
     state: int

@@ -1,7 +1,7 @@
 """The scripts, one for each verb, read once.
 
-A script begins with the names of `layout`; its first line names the parts of ``scripts/lib`` that follow them.  The server
-keeps it under the hash of its text, so that a call sends the hash; a server that does not know it yet is sent the text.
+A script begins with the constants of `layout`; its first line names the parts of ``scripts/lib`` that follow them.  The
+server keeps a script under the hash of its text, so a call sends the hash; to a server that does not know it, the text.
 """
 
 from __future__ import annotations

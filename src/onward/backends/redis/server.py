@@ -1,7 +1,7 @@
-"""What a server is and how it is set up, and which of its settings would lose jobs.
+"""The settings of a server, and which of them would lose jobs.
 
-A job that was accepted is never lost: so the server must not evict keys when its memory is full, must write what it is told
-to a file, and must be the one that is written to.
+A job that was accepted is never lost: so the server must not evict keys when its memory is full, must write to a file, and
+must not be a replica.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Asked(Protocol):
 
 
 class Server(NamedTuple):
-    """What a server says of itself."""
+    """The version and the settings of a server."""
 
     product: str = "Redis"
     version: str = "0"
@@ -32,14 +32,14 @@ class Server(NamedTuple):
     role: str = "master"
     policy: str = "noeviction"
     appends: bool = True
-    fsync: str = "everysec"  # as far as it may be asked
+    fsync: str = "everysec"  # the default, where a hosted server hides it
     write_error: str = ""
     used: int = 0
     room: int = 0  # 0: as much as the machine has
 
     @property
     def durable(self) -> bool:
-        """Whether what it answered survives a power cut."""
+        """Whether a write that it has answered survives a power cut."""
         return self.appends and self.fsync == "always" and self.policy == "noeviction"
 
 
@@ -69,11 +69,11 @@ def inspect(connection: Asked) -> Server:
 
 
 def dangers(server: Server) -> list[str]:
-    """What would lose jobs, each with the command that corrects it."""
+    """Return the settings that would lose jobs, each with the command that corrects it."""
     found = []
     if server.policy != "noeviction":
         found.append(
-            f"maxmemory-policy is {server.policy}: when its memory is full it throws jobs away: "
+            f"maxmemory-policy is {server.policy}: when its memory is full the server deletes jobs: "
             f"CONFIG SET maxmemory-policy noeviction, and the same in its configuration file"
         )
     if not server.appends:

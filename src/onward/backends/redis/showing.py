@@ -1,4 +1,4 @@
-"""Jobs, runs and sessions as they are shown.  What cannot be read is shown as that."""
+"""Jobs, runs and sessions as they are shown.  An unreadable one is shown as unreadable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
-    """Return a job from what `shown` of the scripts answers."""
+    """Return a job from an answer of the scripts' `shown`."""
     job_id, raw, sealed, progress, result, runs, is_live, holds_key, awaits = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
@@ -69,7 +69,7 @@ def _continuation(record: Rest, *, is_live: bool, holds_key: bool) -> dict[str, 
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
-    """Return a job like `stored_job`; one whose record cannot be read is shown as that, with its bytes."""
+    """Return a job like `stored_job`; an unreadable one with a reason that says so, and its bytes."""
     try:
         return stored_job(shown)
     except UNREADABLE:
@@ -96,13 +96,13 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 
 
 def _noted_run(raw: bytes) -> Run:
-    """A run; one that cannot be read is shown as that."""
+    """Return the record of a run; an unreadable one has a failure that says so."""
     try:
         token, attempt, move, to, at, duration_ms, *failure, owner = _run(raw)
         state = STATES[to]
     except UNREADABLE:
         token, attempt, move, at, duration_ms, state, owner = 0, 0, "unknown", 0, 0, state_named("damaged"), ""
-        failure = ["UnreadableRun", f"what is noted of this run cannot be read: {raw[:100]!r}", ""]
+        failure = ["UnreadableRun", f"the record of this run cannot be read: {raw[:100]!r}", ""]
     return Run(
         token=token,
         attempt=attempt,
@@ -116,7 +116,7 @@ def _noted_run(raw: bytes) -> Run:
 
 
 def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_held: int) -> SessionState:
-    """A session; one of which nothing can be read is shown as that."""
+    """Return the state of a session; of an unreadable one, what is known."""
     try:
         lease_for, host, pid, version = _session(about)
         length = timedelta(microseconds=lease_for)
@@ -134,10 +134,10 @@ def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_h
 
 
 def instant(score: bytes) -> int:
-    """A score that is a time; one that no script writes is the nearest that it could."""
+    """Return the instant of a score; for one that no script writes, the nearest valid one."""
     return int(min(max(float(score), 0.0), LAST_INSTANT))
 
 
 def shown_name(raw: bytes) -> str:
-    """A name; bytes that are no text are escaped."""
+    """Return a name; bytes that are no text are escaped."""
     return raw.decode("utf-8", "backslashreplace")

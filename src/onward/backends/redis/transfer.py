@@ -10,9 +10,9 @@ from onward.backend import StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing
 from onward.backends.redis.layout import FEW, STATES
+from onward.backends.redis.notes import packed_note, read_notes
 from onward.backends.redis.packing import Message
 from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
-from onward.errors import BackendRefused
 
 __all__ = ["RedisTransfer"]
 
@@ -38,20 +38,18 @@ class RedisTransfer:
         keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
         found = self._run("confirmed_keys", keys) if keys else []
         pointers = {key: packing.pointer(raw) for key, raw in zip(keys, found, strict=True) if raw}
+        notes = self._run("notes_among", [job.id for job in jobs]) if jobs else []
         return Attached(
-            {key: Confirmed(job_id, token, end) for key, (job_id, token, end) in pointers.items() if end is not None}
+            {key: Confirmed(job_id, token, end) for key, (job_id, token, end) in pointers.items() if end is not None},
+            {job.id: read_notes(each) for job, each in zip(jobs, notes, strict=True) if each},
         )
 
-    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
-        for job in jobs:
-            if job.awaits is not None or job.id in attached.notes:
-                raise BackendRefused("it has notes, or waits for a signal: Redis keeps no notes")
-        return self._restore(transfer, jobs, attached) if jobs else []
-
     @set_aside_and_repeat
-    def _restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+        if not jobs:
+            return []
         message = Message()
-        packed = [_packed(job, message) for job in jobs]
+        packed = [(*_packed(job, message), job.awaits, _noted(job, attached, message)) for job in jobs]
         keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in attached.confirmed.items()]
         answers = self._run("restore", self._now(), jobs[0].queue, transfer, packed, keys, beside=message.bytes)
         _check_reserved(jobs, transfer, answers)
@@ -59,14 +57,15 @@ class RedisTransfer:
 
     @set_aside_and_repeat
     def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
+        message = Message()
         seen = [
-            (job.id, job.is_finished, _NUMBERS[job.state], *version_of(job)[1:])
+            (job.id, job.is_finished, _noted(job, attached, message), _NUMBERS[job.state], *version_of(job)[1:])
             for job in jobs
             if job.state in TRANSFERABLE
         ]
         if not seen:
             return []
-        gone = self._run("remove", jobs[0].queue, transfer, seen)
+        gone = self._run("remove", jobs[0].queue, transfer, seen, beside=message.bytes)
         _check_reserved(jobs, transfer, gone)
         return [job_id.decode() for job_id in gone]
 
@@ -81,6 +80,11 @@ def _restored(job_id: str, answer: int | bytes) -> Restored:
     if isinstance(answer, bytes):
         return Restored(job_id, stored=False, holder=answer.decode())
     return Restored(job_id, stored=answer != _KNOWN)
+
+
+def _noted(job: StoredJob, attached: Attached, message: Message) -> list[tuple[str, int]]:
+    """Return the notes of a job: their names, and the places of what is noted."""
+    return [(note.name, message.beside(packed_note(note))) for note in attached.notes.get(job.id, ())]
 
 
 def _packed(job: StoredJob, message: Message) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""A turn between Python and its script: settlements out, leases in.
+"""The data of a turn between Python and its script: settlements out, leases in.
 
-Nearly all settlements are successes of jobs that carry nothing else, and nearly all leases are of jobs that nothing has
-happened to yet: both are recognised here and take a short path.
+Nearly all settlements are plain successes, and nearly all leases are of jobs that were never claimed before: this module
+recognises both and encodes or decodes them faster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPLETED = applied(State.COMPLETED)
 
 
 class Outgoing:
-    """The settlements of a turn.  Plain acks, nearly all there are, travel as ids and tokens."""
+    """The settlements of a turn.  Plain acks, nearly all of them, travel as ids and tokens."""
 
     __slots__ = ("_ids", "_places", "_size", "_tokens", "bytes", "drop", "others")
 
@@ -45,7 +45,7 @@ class Outgoing:
         tokens: list[int] = []
         others: list[tuple[Any, ...]] = []
         places: list[int] = []
-        seen: set[str] = set()  # the first settlement of a job is the one that counts
+        seen: set[str] = set()  # only the first settlement of a job counts
         keep = not settlements or settlements[0].keep
         for at, each in enumerate(settlements):
             lease = each.lease
@@ -75,7 +75,7 @@ class Outgoing:
         return self._ids, self._tokens, self.drop
 
     def settled(self, others: bytes, not_completed: bytes) -> list[Settled]:
-        """The answers, in the order of the settlements."""
+        """Return the answers, in the order of the settlements."""
         settled = [_COMPLETED] * self._size
         for at, number in zip(self._places, _numbers(others), strict=True):
             settled[at] = _ANSWERS[number]
@@ -88,7 +88,7 @@ class Outgoing:
 
 
 def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
-    """What `settle_one` takes; most are short."""
+    """Return the argument of the scripts' `settle_one`; most are short."""
     lease, move = settlement.lease, settlement.move
     result = settlement.result if settlement.keep and move == "ack" else None
     plain = (
@@ -127,8 +127,9 @@ _exceptions = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
 def leases(
     found: Sequence[bytes], sealed: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int
 ) -> list[Lease]:
-    """Leases from id and record, one after the other; the sealed bytes of those that do not carry them, in this order; and
-    what became of the keys of some.  A record that cannot be read makes no lease.
+    """Return leases from the answer: ids and records by turns, the sealed bytes of records without them, and the holds.
+
+    A record that cannot be read makes no lease.
     """
     allotted = _holds(holds)
     head = _owned(len(owner.encode()))
@@ -140,7 +141,7 @@ def leases(
         try:
             delivery, started, size = head.unpack_from(raw)
             data = raw[-size:] if size else next(apart)
-            if raw.startswith(prefix, start):  # as the one before, nothing has happened to it yet
+            if raw.startswith(prefix, start):  # like the one before, it was never claimed
                 record = fields
             else:
                 record = _changing(raw[start : len(raw) - size])
@@ -170,7 +171,7 @@ def leases(
 
 
 def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:
-    """By the place of the lease.  A holder whose name is no text is not named."""
+    """Return the holds by the place of the lease.  A holder whose name is no text is not named."""
     try:
         return {at: (HOLDS[hold], holder or None) for at, hold, holder in _allotted(raw)}
     except UNREADABLE:
@@ -179,7 +180,7 @@ def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:
 
 @lru_cache(maxsize=64)
 def _owned(length: int) -> struct.Struct:
-    """Delivery, start and size in a record whose owner's name has so many bytes."""
+    """Return the struct of delivery, start and size in a record whose owner's name has ``length`` bytes."""
     return picked(("delivery", "started", "size"), length)
 
 

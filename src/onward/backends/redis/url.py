@@ -33,7 +33,7 @@ _KINDS: dict[str, tuple[Kind, bool]] = {
 }
 SCHEMES = {**_KINDS, **{scheme.replace("redis", "valkey"): kind for scheme, kind in _KINDS.items()}}
 
-# A certificate that is of another host proves nothing, and drivers before 6.0 do not look.
+# The certificate of another host proves nothing, and drivers before 6.0 do not compare the name.
 _CHECKED = {"ssl_check_hostname": True}
 _TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 _OURS = ("allow_lossy", "db", "pool_size", "sentinel_password", "sentinel_username", "timeout", *_TLS)
@@ -41,7 +41,7 @@ _PORTS: dict[Kind, int] = {"server": 6379, "unix": 0, "sentinel": 26379, "cluste
 
 
 class Address(NamedTuple):
-    """Where the server is, or the sentinels and nodes that know it."""
+    """The address of the server, or of the sentinels and nodes that know it."""
 
     kind: Kind
     hosts: tuple[tuple[str, int], ...] = ()
@@ -54,7 +54,7 @@ class Address(NamedTuple):
 
     @property
     def place(self) -> str:
-        """For messages: without its password."""
+        """The address without its password, for messages."""
         scheme = "rediss" if self.tls else "redis"
         if self.kind == "unix":
             return f"{scheme}+unix://{self.path}"
@@ -65,7 +65,7 @@ class Address(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What may follow the question mark."""
+    """Onward's options after the question mark."""
 
     allow_lossy: bool = False
     pool_size: int = 4
@@ -76,7 +76,8 @@ class Options(NamedTuple):
 
 
 def parse_url(url: str) -> tuple[Address, Options]:
-    """
+    """Read a URL.
+
     >>> address, options = parse_url("redis://:secret@cache/1?allow_lossy=true")
     >>> address.hosts, address.db, address.place, options.allow_lossy
     ((('cache', 6379),), 1, 'redis://cache:6379/1', True)

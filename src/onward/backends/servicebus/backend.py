@@ -1,7 +1,7 @@
 """The contract's verbs in the commands of Service Bus.
 
-A session is a list in this process: a lock belongs to the process that received it, lives until it expires, and is renewed
-singly.  So no process can reap another, or renew for it; and what a dead one held comes back when its locks expire.
+A session is a list in this process: a lock belongs to the process that received it, lasts until it expires, and is renewed
+by itself.  So no process can reap another, or renew for it; and the jobs of a dead one come back when its locks expire.
 """
 
 from __future__ import annotations
@@ -73,18 +73,18 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
     def from_url(
         cls, url: str, *, clock: Clock | None = None, namespace: str = "default", credential: Any = None
     ) -> ServiceBusBackend:
-        """``credential``: who we are, if the URL has no key; None asks azure-identity."""
+        """Make a backend.  ``credential``: the login, if the URL has no key; None asks azure-identity."""
         return cls(Bus(parse_url(url), credential), namespace=namespace, clock=clock)
 
     def connect(self) -> None:
-        """Look at all our queues; else each is looked at when it is first used."""
+        """Check the settings of all queues of this namespace; else each is checked at its first use."""
         self._refuse_if_closed()
         self._bus.look_at_all(self._names.queue)
 
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """Send as many as fit as one, which are stored together or not at all."""
+        """Send batches as large as the server takes.  Each is stored whole or not at all."""
         now = self.clock.micros()
         outgoing = [self._outgoing(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         with uninterrupted():
@@ -140,7 +140,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
     def _store_dead_letter(self, envelope: Envelope) -> None:
         try:
             self.enqueue([envelope])
-        except (PayloadTooLarge, BackendMisconfigured) as error:  # too large, or no such queue: it will never be taken
+        except (PayloadTooLarge, BackendMisconfigured) as error:  # too large, or no such queue: never accepted
             raise BackendRefused(str(error)) from error
 
     def _renew(self, session: BrokerSession) -> list[Held]:
@@ -152,12 +152,12 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
 
     def _after_reaping(self) -> None:
         if not self._sessions:
-            self._put_back_unclaimed(everything=True)  # no session is left that would claim it
+            self._put_back_unclaimed(everything=True)  # no session is left that could claim them
 
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Receive, on a connection of its own.  A message that comes is kept for the next claim."""
+        """Receive, on a connection of its own.  Keeps a message that comes for the next claim."""
         deadline = time.monotonic() + timeout
         channels = [self._channel(queue) for queue in dict.fromkeys(queues)]
         unanswered: list[Channel] = []
@@ -177,7 +177,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
                 channel.stop_listening()
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """Return what the server counts.  It counts a message that another process has as one that waits."""
+        """Return the server's counts.  It counts a message that another process has as one that waits."""
         counts = dict.fromkeys(State, 0)
         for name, each in self._counted():
             if queue is not None and name != queue:
@@ -242,7 +242,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
             queue, self._bus.dead_letter_receiver(entity), self._bus.sender(entity), self._bus.address.patience
         )
 
-    # What is open
+    # Connections
 
     def close(self) -> None:
         if self._closed.is_set():
@@ -253,7 +253,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
                 channel.stop_receiving()
             self._put_back_unclaimed(everything=True)
         except BackendError as error:
-            logger.warning("what was received and not claimed comes back when its locks expire: %s", error)
+            logger.warning("messages that were received and not claimed come back when their locks expire: %s", error)
         self._bus.close()
 
     def _forget_connections(self) -> None:
@@ -293,7 +293,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
 
 
 def _batches(outgoing: Sequence[_Outgoing]) -> Iterator[tuple[Channel, list[_Outgoing]]]:
-    """Yield what may travel as one: to one queue, due at one instant, and not too much."""
+    """Yield batches: messages to one queue, due at one instant, within the server's size limit."""
     kinds: Callable[[_Outgoing], tuple[str, int]] = lambda each: (each.channel.entity, each.due or 0)  # noqa: E731
     for _, alike in groupby(sorted(outgoing, key=kinds), key=kinds):
         batch: list[_Outgoing] = []

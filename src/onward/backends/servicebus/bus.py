@@ -1,4 +1,4 @@
-"""Everything that is open to one Service Bus namespace: clients, links, and what is known of its queues."""
+"""The clients and links to one Service Bus namespace, and the settings of its queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Link = TypeVar("Link", Sender, Receiver)
 _PAUSE = 0.1  # seconds before the SDK repeats something, then twice as many
 _REPEATS = 2
 _CLOSED_WITHIN = 0.5  # seconds; after the closing frame the SDK waits for threads of its own that sleep
-_READ_EVERY = 0.1  # seconds that the SDK sleeps in a socket before it looks at the clock
+_READ_EVERY = 0.1  # seconds that the SDK waits in a socket before it looks at the clock
 _FORBIDDEN = (401, 403)
 
 
@@ -34,7 +34,7 @@ class Bus:
         self.forget()
 
     def forget(self) -> None:
-        """Leave what was open to the parent, in a fork.  Nothing is sent on it; its sockets here close with its objects."""
+        """Leave all connections to the parent, in a fork.  Nothing is sent on them; the sockets close with their objects."""
         self._guard = threading.RLock()
         self._clients: dict[int, Any] = {}
         self._links: dict[tuple[str, str], Any] = {}
@@ -73,7 +73,7 @@ class Bus:
         return self._receiver("receiver", entity)
 
     def listener(self, entity: str) -> Receiver:
-        """Return the link on which a thread waits.  It has its own, so that others can settle meanwhile."""
+        """Return the link on which a thread waits: one of its own, so that others can settle meanwhile."""
         return self._receiver("listener", entity)
 
     def dead_letter_receiver(self, entity: str) -> Receiver:
@@ -120,7 +120,7 @@ class Bus:
             self._credential = default_credential()
         return self._credential
 
-    # What is known of the queues
+    # Settings of the queues
 
     def settings(self, entity: str) -> QueueSettings:
         """Return the settings of a queue, looked up once.  Raises `BackendMisconfigured` if they would lose jobs."""
@@ -143,7 +143,7 @@ class Bus:
         return admitted(self.address, properties)
 
     def look_at_all(self, ours: Callable[[str], object]) -> None:
-        """Learn all queues that are ours, and refuse them at the start rather than at their first job."""
+        """Read the settings of all queues of this namespace, and raise for a wrong one now rather than at its first job."""
         if self.address.unchecked:
             return
         for properties in self.properties(ours):
@@ -176,11 +176,11 @@ class Bus:
         except http.HttpResponseError as error:
             if error.status_code in _FORBIDDEN:
                 raise BackendMisconfigured(
-                    f"{place} does not let this key read how its queues are set up: give it the right to manage (or the "
-                    f"role Azure Service Bus Data Owner), or look yourself and write ?unchecked=true ({error.message})"
+                    f"{place} does not let this key read the settings of its queues: give it the right to manage (or the "
+                    f"role Azure Service Bus Data Owner), or check them yourself and write ?unchecked=true ({error.message})"
                 ) from error
             raise BackendUnavailable(f"{place} answered {error.status_code}: {error.message}") from error
-        except Exception as error:  # a name that is not known, a socket, a certificate
+        except Exception as error:  # an unknown host, a socket, a certificate
             raise BackendUnavailable(f"{place} did not answer: {error}") from error
 
     def _administrator(self) -> Any:
@@ -199,5 +199,5 @@ class Bus:
 
 
 def _close(closing: Any) -> None:
-    with suppress(Exception):  # the process is done with it, and can do nothing about an error
+    with suppress(Exception):  # the process needs it no more, and can do nothing about an error
         closing.close()

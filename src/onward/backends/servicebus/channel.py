@@ -1,12 +1,12 @@
-"""One queue of ours: its links, what was received from it, and what is waiting there.
+"""One queue: its links, the messages that were received from it, and those that were seen there.
 
-A claim looks first: it asks for as many messages as it has seen, and an empty queue costs a look and no waiting.  A
-thread that waits, waits in a receive, and the message that comes is kept until the next claim.  It is locked meanwhile; so
-what is not claimed soon is given back, as a copy with the same counters.
+A claim looks first: it receives as many messages as it has seen, and an empty queue costs a look and no waiting.  A thread
+that waits, waits in a receive, and the message that comes is kept until the next claim.  It is locked meanwhile; so a
+message that is not claimed soon is given back, as a copy with the same counters.
 
     look ──▶ nothing: no receive                 wait ──▶ received: kept, for the next claim
          ──▶ n messages: receive n                          not claimed soon: put back
-         ──▶ seen, but not received: another has it; it is passed over for a second
+         ──▶ seen, but not received: another process has it; it is left out for a second
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from onward.errors import BackendError
 
 __all__ = ["KEPT_FOR", "Arrival", "Channel"]
 
-KEPT_FOR = 5 * SECOND  # what came, for a claim
+KEPT_FOR = 5 * SECOND  # how long a received message waits for a claim
 _PAGE = 100  # messages in a look, or in a receive
-_MORE = 16  # scheduled messages that we look past
+_MORE = 16  # scheduled messages that a look passes
 _LESS = 5
 _PASSED_OVER = SECOND
 _ACTIVE = sdk.ServiceBusMessageState.ACTIVE
 
 
 class Arrival(NamedTuple):
-    """A message that is locked for us."""
+    """A message that is locked for this process."""
 
     message: Any
     at: int  # when it came
@@ -55,8 +55,8 @@ class Channel:
         self._clock = clock
         self._claiming = threading.RLock()
         self._arrived: deque[Arrival] = deque()
-        self._ours: dict[int, int] = {}  # number: until when it is locked for us
-        self._elsewhere: dict[int, int] = {}  # number: until when we pass it over
+        self._ours: dict[int, int] = {}  # number: until when it is locked for this process
+        self._elsewhere: dict[int, int] = {}  # number: until when a look leaves it out
         self._furthest = 0
         self._listener: Receiver | None = None
         self._stopped = False
@@ -71,7 +71,7 @@ class Channel:
 
     @property
     def lock(self) -> float | None:
-        """Seconds that a message is locked for, if we may know."""
+        """The seconds for which a message is locked; None if the key may not read that."""
         return self._bus.settings(self.entity).lock
 
     @property
@@ -89,7 +89,7 @@ class Channel:
             try:
                 self._take_into(taken, limit)
             except BackendError:
-                self.untake(taken)  # they are locked for us, whether or not the rest came
+                self.untake(taken)  # they are locked for this process, whether or not the rest came
                 raise
             return taken
 
@@ -104,12 +104,12 @@ class Channel:
                 until = self._clock.micros() + _PASSED_OVER
                 self._elsewhere.update((number, until) for number in seen)
                 break
-            patience = self._bus.address.patience / _LESS  # those that came must not wait for those that do not
+            patience = self._bus.address.patience / _LESS  # messages that came must not wait for others
         if unanswered:
             self.receiver.withdraw()
 
     def _kept(self, limit: int) -> list[Arrival]:
-        """Take what a wait has received, as far as it still is ours."""
+        """Take the messages that a wait has received and whose locks have not expired."""
         kept: list[Arrival] = []
         while self._arrived and len(kept) < limit:
             arrival = self._arrived[0]
@@ -119,7 +119,7 @@ class Channel:
         return kept
 
     def untake(self, arrivals: list[Arrival]) -> None:
-        """Keep them for the next claim."""
+        """Keep messages for the next claim."""
         with self._claiming:
             self._arrived.extendleft(reversed(arrivals))
 
@@ -135,10 +135,10 @@ class Channel:
         return arrival
 
     def _look(self, count: int) -> list[int] | None:
-        """Return the numbers of messages that can be received; none if that is unknown; None if there are none."""
+        """Return the numbers of messages that can be received; an empty list if they are unknown; None if there are none."""
         now = self._clock.micros()
         self._elsewhere = {number: until for number, until in self._elsewhere.items() if until > now}
-        # Ahead of what we had there is only what is new.  What came back is behind.
+        # Before the messages of the last look there are only new ones.  Those that came back are behind it.
         ahead = self.receiver.peek(self._furthest + 1, count)
         if seen := self._to_be_had(ahead, now):
             return seen
@@ -148,7 +148,7 @@ class Channel:
         everything = self.receiver.peek(1, most)
         if seen := self._to_be_had(everything, now):
             return seen[:count]
-        # All that we saw is scheduled, or another process has it.  What lies behind that we do not know.
+        # All seen messages are scheduled, or another process has them.  Those behind them are unknown.
         return [] if len(everything) == most else None
 
     def _to_be_had(self, messages: list[Any], now: int) -> list[int]:
@@ -191,7 +191,7 @@ class Channel:
                 return self._arrived.popleft()
             return None
 
-    # What is ours
+    # Locks
 
     def locked(self, message: Any) -> int:
         """Note until when a message is locked, and return it."""
@@ -211,12 +211,12 @@ class Channel:
         self._ours.pop(int(message.sequence_number), None)
 
     def stores(self, number: int, job_id: str) -> bool:
-        """Say whether the queue still has this very message."""
+        """Return whether the queue still has this message."""
         for each in self.receiver.peek(number, 1):
             with suppress(NotOurs):
                 return int(each.sequence_number) == number and read(each)[0].id == job_id
         return False
 
     def ask(self) -> None:
-        """Ask for anything: raises `BackendError` if the server does not answer."""
+        """Call the server: raises `BackendError` if it does not answer."""
         self.receiver.peek(1, 1)

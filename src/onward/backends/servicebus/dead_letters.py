@@ -1,6 +1,6 @@
-"""The dead-letter sub-queue of a queue: it can be read from one end to the other, and no message can be picked.
+"""The dead-letter sub-queue of a queue: its messages can be received in their order only, never one by its id.
 
-So a process that wants some of them receives all that lie before, and gives the others back.
+So a process that needs some of them receives all before them, too, and gives the others back.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DeadLetterQueue:
             first = int(page[-1].sequence_number) + 1
 
     def replay(self, query: Query) -> list[str]:
-        """Store a copy with a whole budget, then remove the dead one: a death in between leaves the job alive and dead."""
+        """Store a copy with new counters, then remove the dead one: a process that dies in between leaves both."""
 
         def revive(message: Any, letter: DeadMessage) -> None:
             header = msgspec.structs.replace(
@@ -87,7 +87,7 @@ class DeadLetterQueue:
                     act(message, letter)
                     wanted.discard(letter.number)
                     seen.append(letter.job.id)
-                if not came:  # others have them
+                if not came:  # other processes have them
                     break
         finally:
             self._receiver.withdraw()
@@ -99,7 +99,7 @@ class DeadLetterQueue:
         try:
             header, data = read(message)
         except NotOurs as error:
-            logger.warning("dead letter %s of queue %s is passed over: %s", message.sequence_number, self._queue, error)
+            logger.warning("dead letter %s of queue %s is left out: %s", message.sequence_number, self._queue, error)
             return None
         return DeadMessage(int(message.sequence_number), header, data, _stored(self._queue, message, header, data))
 
@@ -107,7 +107,7 @@ class DeadLetterQueue:
 def _stored(queue: str, message: Any, header: MessageHeader, data: bytes) -> StoredJob:
     description = _description(message, header)
     reason, token = message.dead_letter_reason, header.delivery + 1
-    if description.failure is None and description.ended_at == 0:  # the server gave it up, and says why
+    if description.failure is None and description.ended_at == 0:  # the server dead-lettered it, with its own reason
         reason = f"{reason}: {message.dead_letter_error_description}"
     runs: tuple[Run, ...] = ()
     if description.failure is not None:
@@ -153,7 +153,7 @@ def _is_meant(job: StoredJob, query: Query) -> bool:
 
 
 def page_of(jobs: Sequence[StoredJob], query: Query) -> list[StoredJob]:
-    """Order and cut by id, as a list of jobs is paged."""
+    """Return the page of a query: jobs in the order of ids, within its limits."""
     ordered = sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)
     if query.after is not None:
         after = query.after

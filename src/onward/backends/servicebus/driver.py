@@ -1,4 +1,4 @@
-"""The SDK is an extra; without it, say which."""
+"""The SDK, which is an extra: without it the error names the extra."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["default_credential", "faults", "http", "management", "sdk"]
 _OLDEST = (7, 15)
 
 if tuple(int(number) for number in sdk.__version__.split(".")[:2]) < _OLDEST:
-    # Before it, a settlement was not answered: a lock that was lost looked like a success.
+    # Before 7.15 a settlement was not answered: a lost lock looked like a success.
     raise BackendMisconfigured(
         f"azure-servicebus {sdk.__version__} does not say when a lock was lost: 7.15 or newer is needed, "
         f"pip install -U 'onward[servicebus]'"

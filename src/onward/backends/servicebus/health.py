@@ -1,4 +1,4 @@
-"""The health of a namespace: whether it can be reached, and whether its queues are set up so that nothing is lost."""
+"""The health of a namespace: whether it can be reached, and whether the settings of its queues lose no job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["checks"]
 
 def checks(bus: Bus, names: Names) -> list[Check]:
     if bus.address.unchecked:
-        detail = "?unchecked=true: this key may not read how the queues are set up, so they were not checked"
+        detail = "?unchecked=true: this key may not read the settings of the queues, so they were not checked"
         return [Check(name="queues", status="warn", detail=detail)]
     try:
         queues = bus.properties(names.queue)
@@ -44,7 +44,9 @@ def _setup(bus: Bus, queues: list[Any]) -> Check:
 def _duplicates(queues: list[Any]) -> Check:
     without = sorted(each.name for each in queues if not each.requires_duplicate_detection)
     if not without:
-        return Check(name="duplicates", status="ok", detail="what is sent again after a lost answer is recognised")
+        return Check(
+            name="duplicates", status="ok", detail="a message that is sent again after a lost answer is recognised"
+        )
     detail = (
         f"{', '.join(without)}: no duplicate detection, so an enqueue whose answer is lost is an error instead of being "
         f"sent again; it can only be chosen when a queue is created"

@@ -1,7 +1,7 @@
 """The links to one queue: one that sends, and those that receive.
 
-The SDK opens them at their first use, and again when they broke.  That takes half a second, so they are kept.  Its objects
-are for one thread at a time, so each has a lock.
+The SDK opens them at their first use, and again when they broke.  That takes half a second, so `Bus` keeps them.  Its
+objects are for one thread at a time, so each has a lock.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NO_NUMBER = 2**63 - 1  # no message has this number
 class Sender:
     """Sends to a queue.
 
-    Where duplicates are detected the SDK sends again what got no answer.  Where they are not, that could store a job twice,
-    so it must not; and then it cannot replace a link that the server has closed, as it does after ten idle minutes.  So a
-    link that was idle, or whose socket can be read, is first sent a harmless request.
+    Where duplicates are detected the SDK sends a message without an answer again.  Where they are not, that could store a
+    job twice, so it must not; but then the SDK does not replace a link that the server has closed, as it does after ten
+    idle minutes.  So `Sender` first makes a harmless request on a link that was idle, or whose socket can be read.
     """
 
     def __init__(self, address: Address, entity: str, sender: Any, *, repeats: bool) -> None:
@@ -43,7 +43,7 @@ class Sender:
         self._used_at = 0.0
 
     def send(self, messages: Sequence[Any]) -> None:
-        """Send all of them or none: they travel as one."""
+        """Send all of them or none, in one batch."""
         whole = messages[0] if len(messages) == 1 else list(messages)
         self._say(lambda: self._sender.send_messages(whole, timeout=self._address.timeout))
 
@@ -58,7 +58,7 @@ class Sender:
     def _say(self, what: Callable[[], object]) -> None:
         with self.lock, talking(self._address, self._entity):
             if not self._repeats and self._used_at and self._may_be_closed():
-                with suppress(Exception):  # an answer, whatever it says; or the link is opened again by what follows
+                with suppress(Exception):  # any answer will do; without one the next call opens the link again
                     self._sender.cancel_scheduled_messages(_NO_NUMBER, timeout=self._address.timeout)
             what()
             self._used_at = time.monotonic()
@@ -66,7 +66,7 @@ class Sender:
     def _may_be_closed(self) -> bool:
         if time.monotonic() - self._used_at > _FRESH:
             return True
-        try:  # its end can be read; should the SDK change inside, we ask once more than we need to
+        try:  # a closed socket can be read; if the SDK's internals change, this makes one request too many
             look = select.poll()
             look.register(self._sender._handler._connection._transport.sock, select.POLLIN)  # noqa: SLF001
             return bool(look.poll(0))
@@ -75,7 +75,7 @@ class Sender:
 
 
 class Receiver:
-    """Receives from a queue, and settles what was received here or by another link.  A lost lock is an answer: False."""
+    """Receives from a queue, and settles messages of this or another link.  A lost lock is an answer: False."""
 
     def __init__(self, address: Address, entity: str, receiver: Any) -> None:
         self.lock = threading.RLock()
@@ -91,20 +91,19 @@ class Receiver:
             )
 
     def receive(self, count: int, seconds: float) -> list[Any]:
-        """Receive those that come within this time, locked for us.  A caller that got fewer must call `withdraw`."""
+        """Receive messages that come within this time, and lock them.  A caller that got fewer must call `withdraw`."""
         with self._talking():
             return list(self._receiver.receive_messages(count, max_wait_time=seconds))
 
     def withdraw(self) -> None:
-        """Ask for no more.  A receive that got too little has left its credit with the server, and a message that is sent to
-        us now would run nowhere until its lock expires.
+        """Withdraw the credit that a receive left with the server: a message sent on it would wait until its lock expires.
 
-        The SDK has no verb for it.  Should it change inside, a message may be late, and nothing else.
+        The SDK has no method for it.  If its internals change, a message may be late, and nothing else.
         """
         with self._talking():
             with suppress(Exception):
                 self._receiver._amqp_transport.reset_link_credit(self._receiver._handler, 0)  # noqa: SLF001
-            # What was on its way comes before the answer, and the SDK gives back what it did not ask for.
+            # Messages that were already sent come before the answer, and the SDK gives back those that it did not ask for.
             self._receiver.peek_messages(1, sequence_number=_NO_NUMBER, timeout=self._address.timeout)
 
     def renew(self, message: Any) -> bool:
@@ -140,13 +139,13 @@ class Receiver:
     @contextmanager
     def _talking(self) -> Iterator[None]:
         with self.lock, talking(self._address, self._entity):
-            self._receiver.__enter__()  # opens it, if it is not: not every command of the SDK does
+            self._receiver.__enter__()  # opens the link if need be: not every command of the SDK does
             yield
 
 
 @contextmanager
 def talking(address: Address, entity: str) -> Iterator[None]:
-    """Raise what the SDK raises as errors of Onward."""
+    """Turn errors of the SDK into errors of Onward."""
     try:
         yield
     except BackendError:

@@ -1,8 +1,8 @@
-"""What a job is to the server: a message.  The sealed bytes are its body, the counters its application properties.
+"""The message of a job: the sealed bytes are its body, the counters its application properties.
 
-A message cannot be changed.  A job that is put back is a new message with other counters, and another message id: the
-job's id and its attempts, and how often it was put back without one.  So a queue that detects duplicates makes two copies
-of one putting-back one, and never takes the next one for a copy of the last.
+A message cannot be changed.  A job that is put back is a new message with other counters, and another message id: the job's
+id and its attempts, and how often it was put back without one.  So a queue that detects duplicates stores a copy that is
+sent twice once, and never takes the next copy for the last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onward.errors import BackendRefused
 
 __all__ = ["ROOM", "MessageHeader", "compose", "message_id", "read", "size_of"]
 
-# What a message takes beside body and properties, and what its counters grow by when it is put back.
+# The bytes of a message beside body and properties, and the bytes by which its counters may grow when it is put back.
 ROOM = 4096
 _MARK = "onward"
 _VERSION = 1
@@ -29,13 +29,14 @@ _INSTANTS = ("enqueued_at", "expires_at", "parked_since")  # as text: the SDK wr
 
 
 class MessageHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
-    """With what tells copies apart that have the same number of attempts."""
+    """The header with a number that distinguishes copies with the same number of attempts."""
 
     rounds: Count = 0  # how often it was put back without an attempt, or replayed
 
 
 def message_id(header: MessageHeader) -> str:
-    """
+    """Return the message id of a copy.
+
     >>> header = MessageHeader(id="a", job="work", enqueued_at=0, max_crashes=3, attempts=2)
     >>> message_id(header), message_id(msgspec.structs.replace(header, rounds=1))
     ('a:2', 'a:2.1')
@@ -69,7 +70,7 @@ def read(message: Any) -> tuple[MessageHeader, bytes]:
     """Return the counters as they were written, and the sealed bytes."""
     properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
     if properties.get(_MARK) != _VERSION:
-        raise NotOurs("it is not marked as a job of Onward")
+        raise NotOurs("the message is not marked as a job of Onward")
     try:
         instants = {name: int(properties[name]) for name in _INSTANTS if name in properties}
         return msgspec.convert(properties | instants, MessageHeader), b"".join(message.body)
@@ -88,5 +89,5 @@ def _items(header: MessageHeader) -> list[tuple[str | bytes, int | str]]:
 
 
 def _text(value: Any) -> Any:
-    """What the SDK sends as text it gives back as bytes."""
+    """Return text as text: the SDK returns as bytes what it sent as text."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""A queue is a Service Bus queue, named so that a namespace's queues are known by their prefix."""
+"""The Service Bus queues of Onward's queues: those of one namespace have a common prefix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Names"]
 
 
 class Names(QueueNames):
-    """The Service Bus queues of one namespace of ours.  A name there is in lower case and ends with a letter or a digit.
+    """The Service Bus queues of one namespace.  A name is in lower case there and ends with a letter or a digit.
 
     >>> Names("shop").of("mail"), Names("shop").of("Mail to-xy"), Names("shop").of("a.")
     ('onward.shop.mail', 'onward.shop.-x4dail-x20to-x2dxy', 'onward.shop.a-x2e')

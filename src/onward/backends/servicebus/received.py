@@ -1,8 +1,8 @@
-"""A message that is ours, as a job: what can be done to it, in commands.
+"""A message that this process has locked, as a job, and the commands that settle it.
 
-A message is settled by its lock.  Once that is lost, every command is refused, whether or not another has the message; so a
-worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
-answer lost: then the queue does not have the message any more.
+A message is settled by its lock.  Once that is lost, the server refuses every command, whether or not another process has
+the message; so a worker that comes too late can change nothing.  When a settlement is refused, it may also have been
+applied and its answer lost: then the queue does not have the message any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRACE = 1500
 
 
 class DeadLetterDescription(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a dead letter's description says: the counters as they were at the end, for a message cannot be changed."""
+    """The description of a dead letter: the counters at its end, because a message cannot be changed."""
 
     attempts: int
     crashes: int
@@ -42,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Received:
-    """One job that is ours until its lock expires."""
+    """One job that this process holds until its lock expires."""
 
     __slots__ = ("_copy", "_message", "channel", "claimed_at", "data", "header")
 
@@ -76,13 +76,13 @@ class Received:
         return self.channel.renew(self._message)
 
     def complete(self) -> bool:
-        """Remove it."""
+        """Remove the message.  False if the lock was lost."""
         kept = self.channel.receiver.complete(self._message)
         self.channel.unlocked(self._message)
         return kept
 
     def put_back(self, header: MessageHeader, delay: int, now: int) -> bool:
-        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
+        """Send a copy with other counters, then remove the original: a process that dies in between leaves the job twice."""
         if not self.renew():
             return False
         if header.attempts == self.header.attempts:
@@ -92,11 +92,11 @@ class Received:
             self.channel.sender.schedule(compose(header, self.data, due))
             # If the completion gets no answer, the settlement is repeated, and the copy is not stored again.
             self._copy = message_id(header)
-        # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
+        # The copy stays when this is refused: the original may be gone for good, though the server still shows it.
         return self.complete() or not self.is_there()
 
-    def bury(self, header: MessageHeader, reason: str, failure: Failure | None, now: int) -> bool:
-        """Make it a dead letter: one command, and the message itself goes."""
+    def dead_letter(self, header: MessageHeader, reason: str, failure: Failure | None, now: int) -> bool:
+        """Move the message itself to the dead letters, by one command."""
         description = DeadLetterDescription(header.attempts, header.crashes, header.interruptions, now, _short(failure))
         kept = self.channel.receiver.dead_letter(self._message, storable(reason, _LONGEST), str(description))
         self.channel.unlocked(self._message)

@@ -1,12 +1,12 @@
-"""What one owner holds, and how it comes to hold it.
+"""The jobs that one owner holds, and how it claims them.
 
-    received ──▶ not ours: dead-lettered where it is     crashed before, and again: put back with a pause
+    received ──▶ not Onward's: dead-lettered where it is  crashed before, and again: put back with a pause
              ──▶ expired: removed                         crashed too often: handed out as spent, to be dead-lettered
              ──▶ otherwise: a lease
 
-A lock is not bound to a connection: it lives until it expires, even if its process dies.  The server counts the
-deliveries that ended in neither a removal nor a burial.  We give nothing back to it, but put copies; so each of them was a
-crash, or a lock that was not renewed in time.
+A lock is not bound to a connection: it lasts until it expires, even if its process dies.  The server counts the deliveries
+that ended in neither a removal nor a dead letter.  The backend never abandons a message, but sends copies; so each of these
+deliveries was a crash, or a lock that was not renewed in time.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["BrokerSession", "admit", "give_back_unharmed"]
 
 logger = get_logger("onward.servicebus")
 
-_NOT_OURS = "no Onward wrote it"
+_NOT_OURS = "Onward did not write it"
 
 
 class BrokerSession:
-    """What one owner holds.  All of it is called under its lock."""
+    """The jobs that one owner holds.  Every method is called under its lock."""
 
     def __init__(self, lease_for: timedelta, clock: Clock) -> None:
         self.lock = threading.RLock()
@@ -61,7 +61,7 @@ class BrokerSession:
         return leases
 
     def _admit_all(self, channel: Channel, arrivals: list[Arrival], leases: list[Lease], owner: str) -> bool:
-        """Make leases of them.  True if a suspect ends the claim."""
+        """Make leases of messages.  True if a suspect ends the claim."""
         rest = list(arrivals)
         try:
             while rest:
@@ -93,7 +93,7 @@ class BrokerSession:
             )
 
     def renew(self) -> list[tuple[str, int]]:
-        """Renew every lock.  Returns what is not ours any more."""
+        """Renew every lock.  Returns the leases that are lost."""
         lost = [key for key, received in list(self.held.items()) if not received.renew()]
         for key in lost:
             del self.held[key]
@@ -103,11 +103,11 @@ class BrokerSession:
         return False  # no connection ends it
 
     def close(self) -> None:
-        """Do nothing: what is still held comes back when its lock expires."""
+        """Do nothing: a message that is still held comes back when its lock expires."""
 
 
 def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
-    """Return a message as a job, with the counters as they are now; None if it may not run."""
+    """Return a message as a job, with its current counters; None if it may not run."""
     try:
         header, data = read(arrival.message)
     except NotOurs as error:
@@ -131,7 +131,7 @@ def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
 
 
 def give_back_unharmed(channel: Channel, arrival: Arrival, now: int) -> None:
-    """Put back what was not claimed, with the counters that it had."""
+    """Put back a message that was not claimed, with the counters that it had."""
     received = admit(channel, arrival, now)
     if received is not None:
         received.put_back(received.header, 0, now)

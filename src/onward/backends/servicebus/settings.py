@@ -26,7 +26,7 @@ class QueueSettings(NamedTuple):
 
 
 def admitted(address: Address, properties: Any) -> QueueSettings:
-    """The settings of a queue that can keep the promise; raises `BackendMisconfigured` if it cannot."""
+    """Return the settings of a queue; raises `BackendMisconfigured` if they would lose jobs."""
     for objection in objections(address, properties):
         raise BackendMisconfigured(objection)
     kilobytes = properties.max_message_size_in_kilobytes
@@ -62,7 +62,8 @@ def objections(address: Address, properties: Any) -> Iterator[str]:
 
 
 def create_command(address: Address, entity: str) -> str:
-    """
+    """Return the command that creates a queue with the right settings.
+
     >>> create_command(Address("shop.servicebus.windows.net"), "onward.default.mail").partition(" --max")[0]
     'az servicebus queue create --resource-group GROUP --namespace-name shop --name onward.default.mail'
     """
@@ -77,5 +78,5 @@ def _names(address: Address, entity: str) -> str:
 
 
 def _length(value: Any) -> timedelta:
-    """The SDK may give none, which is no limit."""
+    """Return a length of time; the SDK's None is no limit."""
     return value if isinstance(value, timedelta) else timedelta.max

@@ -1,11 +1,11 @@
-"""What becomes of a lease, in commands.
+"""Settlements as commands of Service Bus.
 
     ack, skip, cancelled                    complete
     nack, snooze, park, release, crashed    renew, schedule the copy, complete
     abandon, crashed too often              [renew, send the dead letter,] dead-letter
 
 A renewal that is refused: the lease was lost, and nothing is scheduled.  The copy is stored before the original is removed:
-a process that is killed between two commands leaves the job twice, and never not at all.
+a process that is killed between two commands leaves the job twice, and never loses it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["settle"]
 
 
 def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
-    """Apply a settlement.  ``store`` keeps a dead letter."""
+    """Apply a settlement.  ``store`` stores a dead letter."""
     received = session.held[key_of(settlement)]
     state = _apply(settlement, received, store, now)
-    del session.held[key_of(settlement)]  # only now: without an answer it stays ours, until its lock expires
+    del session.held[key_of(settlement)]  # only now: without an answer the lease stays until its lock expires
     if state is not None:
         return applied(state)
     return LEASE_LOST if received.is_there() else GONE
@@ -40,7 +40,7 @@ def _apply(settlement: Settlement, received: Received, store: Callable[[Envelope
             if not received.renew():
                 return None
             store(settlement.dead_letter)
-        kept = received.bury(header, what.reason or UNEXPLAINED.message, what.failure, now)
+        kept = received.dead_letter(header, what.reason or UNEXPLAINED.message, what.failure, now)
     elif what.to in FINISHED:
         kept = received.complete()
     else:

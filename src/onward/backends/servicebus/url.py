@@ -18,10 +18,10 @@ _FORMS = "write servicebus://NAMESPACE.servicebus.windows.net, servicebus://KEYN
 
 
 class Address(NamedTuple):
-    """Where the namespace is, and what is ours of the things that may follow the question mark."""
+    """The address of the namespace, and Onward's options after the question mark."""
 
     host: str
-    connection_string: str | None = None  # None: a credential says who we are
+    connection_string: str | None = None  # None: a credential logs in
     ca: str | None = None  # a file of certificates to trust; None: those that the system trusts
     timeout: float = 30.0  # seconds to wait for an answer
     patience_ms: int = 500  # that a claim waits for a message that it has seen
@@ -33,12 +33,12 @@ class Address(NamedTuple):
 
     @property
     def patience(self) -> float:
-        """In seconds."""
+        """The patience in seconds."""
         return self.patience_ms / 1000
 
     @property
     def namespace(self) -> str:
-        """Its name in the commands of `az`.
+        """The name of the namespace in commands of `az`.
 
         >>> Address("shop.servicebus.windows.net").namespace
         'shop'
@@ -47,7 +47,8 @@ class Address(NamedTuple):
 
 
 def parse_url(url: str) -> Address:
-    """
+    """Read a URL.
+
     >>> parse_url("servicebus://shop.servicebus.windows.net?timeout=10").timeout
     10.0
     >>> parse_url("servicebus://worker:a%2Bb%3D@shop.servicebus.windows.net").connection_string

@@ -1,4 +1,4 @@
-"""What the SQL stores share and no database decides.  Only `sqlite/`, `postgres/` and `mysql/` import it.
+"""Modules that the SQL stores share.  Only `sqlite/`, `postgres/` and `mysql/` import it.
 
 Read `sections` (a `queries.sql` by name) and `statements` (asking by name) first; then `server`, the verbs of PostgreSQL and
 MySQL; then what each verb needs: `enqueueing`, `turns`, `settling`, `reaping`, `holds`, `waiting`; then `inspection`,

@@ -1,6 +1,6 @@
-"""Rows that no worker wrote.  A job whose row a statement fails on is set aside: it becomes a dead letter, with its bytes.
+"""Rows that no worker wrote.  A job on whose row a statement fails is set aside: it becomes a dead letter, with its bytes.
 
-A number that no worker could have written makes the next claim overflow, and with it the claim of every job beside it.
+A number that no worker could have written makes a claim overflow, and so the claim of every job beside it fails, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SetsRowsAside(damage.SetsAside, SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
     def _repair_text(self) -> int:
-        """Escape text that is no text, where a database keeps such; return how many rows that were."""
+        """Escape bytes that are no text, where a database accepts them in text columns; return how many rows had them."""
         return 0
 
     def _look_for_damage(self) -> int:

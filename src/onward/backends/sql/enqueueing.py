@@ -1,4 +1,4 @@
-"""Storing envelopes, as far as no database decides: which of a batch may go together, and what is answered."""
+"""Storing envelopes, the part that all SQL stores share: which of a batch may go together, and the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onward.job.envelope import Envelope
 
 __all__ = ["StartOver", "due_queues", "existing", "first_of_each", "is_simple"]
 
-_SOON = SECOND  # sleepers are told of what is due within this time
+_SOON = SECOND  # idle workers are woken for jobs that are due within this time
 
 
 class StartOver(Exception):
@@ -19,7 +19,7 @@ class StartOver(Exception):
 
 
 def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
-    """Return whether nothing but its own id can keep any of them from being stored: then one statement stores all."""
+    """Return whether only a taken id can keep any of them from being stored: then one statement stores all."""
     if len(envelopes) == 1:
         return not retried and envelopes[0].unique_key is None
     return (
@@ -30,12 +30,12 @@ def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
 
 
 def existing(job_id: str) -> Enqueued:
-    """Return the answer where the very job is live already."""
+    """Return the answer for a job that is live already."""
     return Enqueued(job_id, created=False, existing_id=job_id)
 
 
 def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
-    """Return the queues that have work now, or soon: by our own clock, for it is only a hint."""
+    """Return the queues that have work now, or soon: by this host's clock, because it is only a hint."""
     soon = time.time_ns() // 1000 + _SOON
     return {
         each.queue for each in envelopes if each.delay <= _SOON and (each.not_before is None or each.not_before <= soon)

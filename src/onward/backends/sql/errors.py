@@ -1,4 +1,4 @@
-"""How errors of a driver leave a backend: as errors of Onward, and as nothing else."""
+"""Turning errors of a driver into errors of Onward: a backend raises no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Translated"]
 
 
 class Translated:
-    """``with Translated(...):`` lets no driver's error out.  Written out: every call of every verb goes through it."""
+    """``with Translated(...):`` lets no driver's error out.  A class, for speed: every verb uses it."""
 
     __slots__ = ("_kinds", "_place", "_translation")
 
@@ -22,7 +22,7 @@ class Translated:
         self._translation = translation
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, self._kinds):

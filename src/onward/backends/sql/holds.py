@@ -1,4 +1,4 @@
-"""Which lease gets an idempotency key or a single instance, once the pointers are read: pure, for every database.
+"""Deciding which lease gets an idempotency key or a single instance, from the pointers: pure, for every database.
 
 A pointer counts while its job is executing with its token, or until its time once a success confirmed it.
 """
@@ -38,7 +38,7 @@ class Keyed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A lease that is over; ``confirmed`` if it was a success."""
+    """An ended lease; ``confirmed`` if it was a success."""
 
     keyed: Keyed
     confirmed: bool
@@ -75,7 +75,7 @@ class HoldRow(NamedTuple):
 
 
 class Allotment(NamedTuple):
-    """What became of each lease's keys, by its id, and which keys it now takes."""
+    """What came of each lease's keys, by its id, and which keys it now takes."""
 
     holds: dict[str, tuple[Hold, str | None]]
     taken: dict[HoldKey, Keyed]
@@ -91,7 +91,7 @@ def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) ->
 
 
 def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None]:
-    """What one key is, by its pointer if it has one: DONE, BUSY or FREE; and the job that it points to."""
+    """Return what one key is, by its pointer if it has one: DONE, BUSY or FREE; and the job that it points to."""
     for row in found:
         pointer = HoldRow(*row)
         if pointer.done_until is not None and pointer.done_until > now:
@@ -104,7 +104,7 @@ def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None
 def _take(
     keyed: Keyed, pointers: dict[HoldKey, HoldRow], taken: dict[HoldKey, Keyed], now: int
 ) -> tuple[Hold, str | None]:
-    """Done beats busy beats held."""
+    """Take all keys of a lease, or none: done beats busy beats held."""
     busy: str | None = None
     mine = 0
     keys = list(keyed.carried())

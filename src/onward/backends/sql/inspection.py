@@ -1,4 +1,4 @@
-"""Looking at jobs, where no database decides how: the statements are named alike in every dialect that asks by name."""
+"""Looking at jobs, the part that all SQL stores share: the statements have the same names in every dialect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERY_STATE = frozenset(State)
 
 
 class SqlInspection(Generic[Tx]):
-    """The half of `Inspection` that no dialect does in its own way."""
+    """The methods of `Inspection` that are the same in every dialect."""
 
     @abstractmethod
     def _read(self, act: Callable[[Tx], Result]) -> Result: ...
@@ -38,11 +38,11 @@ class SqlInspection(Generic[Tx]):
 
     @abstractmethod
     def _tidy(self, tx: Tx, limit: int) -> None:
-        """Remove what else is of no use any more; called at every batch of a prune."""
+        """Remove other rows that are of no use any more.  Every batch of a prune calls this."""
 
     @abstractmethod
     def _forget(self, tx: Tx, doomed: Mapping[str, int]) -> Collection[str]:
-        """Remove these, if they still are what was seen; return the ids of what is gone."""
+        """Remove these jobs, if they have not changed since; return the ids of those that are gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
@@ -67,7 +67,7 @@ class SqlInspection(Generic[Tx]):
         found = self._read(look)
         if found is not None:
             return found
-        # A caller that walks the pages ends at a short one: a row that cannot be shown must not hide those behind it.
+        # A caller that walks the pages stops at a short one: a row that cannot be shown must not hide those after it.
         self.set_aside()
         return self._read(look_again)
 
@@ -137,11 +137,11 @@ class SqlInspection(Generic[Tx]):
 
 
 class Unfindable(Exception):
-    """A page has an id by which no row is found: it holds what is no text."""
+    """A page has an id by which no row is found: its bytes are no text."""
 
 
 def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
-    """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
+    """Return the rows of a page, in its order, without tombstones.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
@@ -161,12 +161,12 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
 
 
 def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
-    """The ids of a page, in its order."""
-    if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
+    """Return the ids of a page, in its order."""
+    if states == {State.EXECUTING}:  # these are few, and have an index: no need to walk past all waiting jobs
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
         return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]
     parameters = {
-        "everything": states == EVERY_STATE,  # those that are none of ours, too
+        "everything": states == EVERY_STATE,  # unknown states, too
         "live": not states.isdisjoint(LIVE),
         "states": sorted(states & LIVE),
         "completed": State.COMPLETED in states,
@@ -185,7 +185,7 @@ def _stored(tx: SqlTransaction, picked: Sequence[Row]) -> list[StoredJob]:
 
 
 def cancelled(found: dict[str, State], job_id: str) -> State | None:
-    """The answer for one id: a waiting job can be cancelled once, so it is forgotten."""
+    """Return the answer for one id, and forget it: a waiting job can be cancelled once."""
     state = found.get(job_id)
     if state is None or state is State.EXECUTING:
         return state

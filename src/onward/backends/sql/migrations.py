@@ -1,4 +1,4 @@
-"""Numbered SQL files: which there are, and which a store still lacks."""
+"""Migrations, which are numbered SQL files: those of this version, and those that a store lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Migration", "missing", "shipped"]
 
 
 def shipped(package: str) -> list[Migration]:
-    """What ships with this Onward, in order."""
+    """Return the migrations of this version of Onward, in order."""
     folder = files(package).joinpath("migrations")
     found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
     return sorted(
@@ -22,7 +22,7 @@ def shipped(package: str) -> list[Migration]:
 
 
 def missing(migrations: Sequence[Migration], found: int) -> list[Migration]:
-    """What is newer than the version that was found.  A store that is newer than this code is refused."""
+    """Return the migrations that are newer than the version found.  Raises for a store that is newer than this code."""
     newest = migrations[-1].version
     if found > newest:
         raise SchemaTooNew(found, newest)

@@ -1,10 +1,10 @@
-"""A look that costs the same however much waits and however long the history is."""
+"""The overview of a database: its cost does not depend on how many jobs wait or have ended."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
+from onward.backend import OVERVIEW_QUEUES, Overview, QueueCounts
 from onward.backends.sql.statements import SqlTransaction
 from onward.job.states import LIVE, State
 
@@ -12,9 +12,9 @@ __all__ = ["overview"]
 
 
 def overview(tx: SqlTransaction, at_most: int) -> Overview:
-    glance, later = tx.ask("glance", at_most=at_most), tx.ask("glance_later", at_most=at_most)
+    overview, later = tx.ask("overview", at_most=at_most), tx.ask("overview_later", at_most=at_most)
     queues = _queues(tx, at_most)
-    ((available, executing, everything, tombstones, discarded, cancelled, ended),) = glance.rows()
+    ((available, executing, everything, tombstones, discarded, cancelled, ended),) = overview.rows()
     ((scheduled, retryable),) = later.rows()
     # Completed jobs have no index of their own: they are all the others, as long as all were counted.
     completed = at_most if everything == at_most else everything - discarded - cancelled - tombstones
@@ -31,9 +31,9 @@ def overview(tx: SqlTransaction, at_most: int) -> Overview:
 
 
 def _queues(tx: SqlTransaction, at_most: int) -> list[QueueCounts]:
-    due = tx.ask("glance_due_by_queue", at_most=at_most, queues=QUEUES_AT_A_GLANCE)
-    later = tx.ask("glance_later_by_queue", at_most=at_most, queues=QUEUES_AT_A_GLANCE)
-    running = tx.ask("glance_running_by_queue", at_most=at_most)
+    due = tx.ask("overview_due_by_queue", at_most=at_most, queues=OVERVIEW_QUEUES)
+    later = tx.ask("overview_later_by_queue", at_most=at_most, queues=OVERVIEW_QUEUES)
+    running = tx.ask("overview_running_by_queue", at_most=at_most)
     stopped = tx.ask("paused_queues")
     counts: defaultdict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(sorted(LIVE), 0))
     for name, available in due.rows():
@@ -43,5 +43,5 @@ def _queues(tx: SqlTransaction, at_most: int) -> list[QueueCounts]:
     for name, executing in running.rows():
         counts[name][State.EXECUTING] = executing
     paused = {name for (name,) in stopped.rows()}
-    names = sorted(counts.keys() | paused)[:QUEUES_AT_A_GLANCE]
+    names = sorted(counts.keys() | paused)[:OVERVIEW_QUEUES]
     return [QueueCounts(name=name, paused=name in paused, counts=counts[name]) for name in names]

@@ -1,4 +1,4 @@
-"""Rows as values: `pick`, `runs_of` and `sessions` name the same columns, in the same order, in every dialect."""
+"""From rows to values: `pick`, `runs_of` and `sessions` have the same columns, in the same order, in every dialect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 
 
 def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
-    """Rows of `pick`, with the rows of `runs_of` that belong to them."""
+    """Return jobs from rows of `pick`, with the rows of `runs_of` that belong to them."""
     runs_of = runs_by_job(runs)
     return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
 
@@ -53,7 +53,7 @@ def _in_bytes(row: Sequence[Any]) -> Row:
 
 
 def live_before_finished(picked: Iterable[Row]) -> list[Row]:
-    """Rows of `pick`, each job once: one that lives again is shown as it lives."""
+    """Return rows of `pick`, each job once: the live row of a job that also has a finished one."""
     found: dict[str, Row] = {}
     for row in picked:
         found.setdefault(row[0], row)
@@ -61,7 +61,7 @@ def live_before_finished(picked: Iterable[Row]) -> list[Row]:
 
 
 def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
-    """Rows of `runs_of`, by the job they belong to."""
+    """Return records from rows of `runs_of`, by the job they belong to."""
     runs_of: defaultdict[str, list[Run]] = defaultdict(list)
     for job_id, token, attempt, move, state, at, duration_ms, owner, *failure in runs:
         run = Run(
@@ -111,17 +111,17 @@ def session_state(row: Row) -> SessionState:
 
 
 def beyond(prefix: str) -> str:
-    """What sorts after every name of a queue that begins so."""
+    """Return a text that sorts after every queue name with this prefix."""
     return f"{prefix}\x7f"
 
 
 def before(prefix: str) -> str:
-    """What sorts before every name of a queue that begins so, and after every other that does."""
+    """Return a text that sorts before every queue name with this prefix, and after every name before those."""
     return f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}\x7f" if prefix else ""
 
 
 def queue_page(walked: Sequence[Row], limit: int) -> QueuePage:
-    """Rows of `queues_with_work`: from several walks, each as far as it came."""
+    """Return a page from the rows of `queues_with_work`: of several walks, each as far as it came."""
     walks: defaultdict[str, list[str]] = defaultdict(list)
     for which, name, _ in walked:
         walks[which].append(name)
@@ -139,7 +139,7 @@ class Doomed(NamedTuple):
 
 
 class PruneBatch(NamedTuple):
-    """One page of `next_finished`, judged."""
+    """One page of `next_finished`, and which of its jobs to remove."""
 
     doomed: dict[str, Doomed]
     next: str | None
@@ -155,17 +155,17 @@ class PruneBatch(NamedTuple):
         return cls(doomed, page[-1][0] if len(page) == limit else None)
 
     def seen(self) -> dict[str, int]:
-        """When each of them finished."""
+        """Return when each job to remove finished."""
         return {job_id: each.finished_at for job_id, each in self.doomed.items()}
 
     def pruned(self, gone: Iterable[str]) -> Pruned:
-        """The answer, when these were removed."""
+        """Return the answer of a prune that has removed these ids."""
         removed = Counter((self.doomed[job_id].queue, self.doomed[job_id].state) for job_id in gone)
         return Pruned(removed=dict(removed), next=self.next)
 
 
 def ids_named(query: Query, ids: Iterable[str]) -> list[str]:
-    """These ids in the order of the query's pages, from where its page begins."""
+    """Return these ids in the order of the query's pages, from where its page begins."""
     ordered = sorted(set(ids), reverse=query.newest_first)
     if query.after is None:
         return ordered

@@ -20,13 +20,14 @@ _PREFIX = re.compile(r"\bonward_")
 
 @cache
 def load(package: str, prefix: str) -> Mapping[str, str]:
-    """Every statement of the package by its name, for the tables that start with ``prefix``."""
+    """Return every statement of the package by its name, for the tables that start with ``prefix``."""
     text = files(package).joinpath("queries.sql").read_text(encoding="utf-8")
     return {name: prefixed(statement, prefix) for name, statement in sections(text).items()}
 
 
 def sections(text: str) -> dict[str, str]:
-    r"""
+    r"""Return the statements of a file by name, without comments.
+
     >>> sections("-- name: one\n-- The first.\nSELECT 1;\n")
     {'one': 'SELECT 1'}
     """
@@ -35,7 +36,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def prefix_of(namespace: str) -> str:
-    """What the names of its tables start with.
+    """Return the prefix of a namespace's tables.
 
     >>> prefix_of("default"), prefix_of("mail")
     ('onward_', 'onward_mail_')
@@ -44,7 +45,7 @@ def prefix_of(namespace: str) -> str:
 
 
 def prefixed(sql: str, prefix: str) -> str:
-    """The one substitution there is; a prefix is made of a checked namespace only."""
+    """Put the prefix into SQL: the only substitution there is.  A prefix is made of a checked namespace."""
     return _PREFIX.sub(prefix, sql)
 
 
@@ -54,6 +55,6 @@ def emptying(prefix: str) -> list[str]:
 
 
 def _statement(body: str) -> str:
-    # No database need parse our comments again for every connection.
+    # So that no database parses comments again for every connection.
     lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
     return "\n".join(lines).strip().removesuffix(";")

@@ -1,6 +1,6 @@
-"""The backend of a database server: what PostgreSQL and MySQL do alike.
+"""The backend of a database server: the verbs that PostgreSQL and MySQL share.
 
-Each verb is one transaction.  It is run again if the server rolled it back by a conflict with another one.
+Each verb is one transaction.  The backend runs it again if the server rolled it back because of a conflict.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
 class SessionLost(Exception):
-    """There is no such session: whatever was done in its name is rolled back."""
+    """There is no such session: its transaction is rolled back."""
 
 
 class ServerBackend(SetsRowsAside, Backend):
-    """The verbs that need nothing of a dialect but its modules, which are named alike and do the same in their own way."""
+    """The verbs that use a dialect only through its modules, which have the same names in every dialect."""
 
     _claiming: ModuleType
     _errors: ModuleType
@@ -60,26 +60,26 @@ class ServerBackend(SetsRowsAside, Backend):
     _settling: ModuleType
     _waiting: Waiting
     _driver_error: type[Exception]
-    _settles_singly_after: tuple[type[Exception], ...]  # what a turn raises that is then made with a look at each lease
+    _settles_singly_after: tuple[type[Exception], ...]  # after these a turn is made again, reading each lease first
 
     def __init__(self, connections: Any, *, clock: Clock | None, prefix: str) -> None:
         super().__init__()
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
-        self._database: Row | None = None  # where our tables are, once we have looked
+        self._database: Row | None = None  # where the tables are, once that was read
 
     @abstractmethod
     def _transaction(self, connection: Any) -> Any:
-        """Statements by name on this connection."""
+        """Return a transaction that runs statements by name on this connection."""
 
     @abstractmethod
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        """Return whether the transaction that failed so, the last time just now, may be run once more."""
+        """Return whether a transaction with these failures, the latest last, may be run once more."""
 
     @abstractmethod
     def _turn(self, tx: Any, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
-        """Make a turn; raise `SessionLost` if its session is gone.  ``careful``: look at each lease before it is settled."""
+        """Make a turn; raise `SessionLost` if its session is gone.  ``careful``: read each lease before settling it."""
 
     @abstractmethod
     def _take(self, tx: Any, owner: str, ids: list[str]) -> TurnResult:
@@ -177,7 +177,9 @@ class ServerBackend(SetsRowsAside, Backend):
 
         try:
             return self._write(reap)
-        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
+        except (
+            BackendRefused
+        ):  # a job that the store refuses must not keep the others: each in a transaction of its own
             lost = self._write(lambda tx: self._reaping.end(tx, owner, queue))
             return singly(lost, self._write, lambda tx, leases: self._reaping.give_back(tx, leases, started, reason))
 
@@ -209,7 +211,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @property
     def _moved(self) -> int | None:
-        """Where a test has put the clock; None: the server tells the time."""
+        """The time that a test has set; None: the server's clock."""
         return None if self._clock is None else self._clock.micros()
 
     def _ask(self, name: str, **parameters: object) -> Sequence[Row]:
@@ -220,7 +222,7 @@ class ServerBackend(SetsRowsAside, Backend):
         return rows
 
     def _with_retries(self, run: Callable[[Any], Result]) -> Result:
-        """Run it on a connection; again, if a conflict with another transaction rolled it back."""
+        """Run a function on a connection; again, if a conflict with another transaction rolled it back."""
         failures: list[Exception] = []
         with self._errors.translated(self._connections.place):
             while len(failures) < _TRIES:

@@ -1,4 +1,4 @@
-"""What the contract says of leases that are taken back, and no database decides."""
+"""Giving back leases, the part that all SQL stores share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _logger = get_logger("onward.backend")
 
 
 def why(owner: str | None, cause: str | None) -> str:
-    """Return why leases are taken back: the cause that the caller names, or the usual one."""
+    """Return why leases are given back: the cause that the caller names, or the usual one."""
     return cause or ("its session expired" if owner is None else "its process died")
 
 
@@ -38,7 +38,7 @@ class Lost(NamedTuple):
     crashes: int
 
     def settlement(self, cause: str, *, crashed: bool) -> Settlement:
-        """How it is given back: as crashed or as released."""
+        """Return the settlement that gives the lease back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
         lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0)
         return Settlement.given_back(lease, cause, started=crashed)

@@ -1,7 +1,7 @@
-"""Statements by name, as shared code speaks to any database: within a transaction, or as steps of a generator.
+"""Statements by name, by which shared code talks to any database: within a transaction, or as steps of a generator.
 
-A generator of steps (`NamedSteps`) yields each statement by its name and is sent the rows.  It runs on our own connection
-(`run_steps`), or on the connection of a caller who joins a job to a transaction (`as_statements`).
+A generator of steps (`NamedSteps`) yields each statement by its name and is sent the rows.  It runs on a connection of the
+backend (`run_steps`), or on that of a caller who joins a job to a transaction (`as_statements`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Text that is no text.
+"""Bytes in text columns that are no text.
 
-SQLite keeps whatever bytes a text column is given, MariaDB keeps halves of characters: drivers raise when they read them.
-The cells are rewritten, escaped, and the verb that failed is called once more.
+SQLite stores any bytes in a text column, MariaDB halves of characters: drivers raise when they read them.  The backend
+rewrites such cells, escaped, and calls the verb that failed once more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TextColumns(NamedTuple):
     keys: Sequence[str]
 
     def select(self, cast: str) -> str:
-        """All of them as bytes; ``cast`` is how a dialect says that."""
+        """Return the statement that reads all of them as bytes; ``cast`` is the dialect's expression for that."""
         columns = ", ".join(cast.format(name) for name in self.texts)
         return f"SELECT {columns} FROM {self.table}"  # noqa: S608 - names of our own schema
 
@@ -40,17 +40,18 @@ class Unreadable(NamedTuple):
     columns: Mapping[str, str]
 
     def update(self, cast: str, mark: str, *, if_taken: str = "") -> tuple[str, list[Any]]:
-        """The statement that rewrites it, and its values; ``if_taken`` says what to do if there is a row of that key."""
+        """Return the statement that rewrites the row, and its values.  ``if_taken``: what to do if the key exists."""
         new = ", ".join(f"{name} = {mark}" for name in self.columns)
         where = " AND ".join(f"{cast.format(name)} = {mark}" for name in self.key)
         for name, text in self.columns.items():
-            logger.critical("%s held bytes in %s that are no text; they are %.200s now", self.table, name, text)
+            logger.critical("%s had bytes in %s that are no text; they were replaced by %.200s", self.table, name, text)
         statement = f"UPDATE {if_taken} {self.table} SET {new} WHERE {where}"  # noqa: S608 - names of our own schema
         return statement, [*self.columns.values(), *self.key.values()]
 
 
 def escaped(data: bytes) -> str:
-    r"""
+    r"""Return bytes as text, with escapes for those that are no text.
+
     >>> escaped(b"caf\xff")
     'caf\\xff'
     """
@@ -58,7 +59,7 @@ def escaped(data: bytes) -> str:
 
 
 def unreadable(columns: TextColumns, rows: Iterable[Sequence[bytes | None]]) -> Iterator[Unreadable]:
-    """Those of these rows that hold such text."""
+    """Yield those of these rows whose bytes are no text."""
     for row in rows:
         held = dict(zip(columns.texts, row, strict=True))
         right = {name: _readable(data, is_key=name in columns.keys) for name, data in held.items() if data is not None}
@@ -68,6 +69,6 @@ def unreadable(columns: TextColumns, rows: Iterable[Sequence[bytes | None]]) -> 
 
 
 def _readable(data: bytes, *, is_key: bool) -> str:
-    """The text itself, if it is one.  By a key rows are found, also by statements to which a control character is none."""
+    """Return bytes as text, escaped if they are none.  A key must have no control characters: statements compare by it."""
     text = escaped(data)
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text) if is_key else text

@@ -1,8 +1,8 @@
 """A turn that ends keys before it takes others: two transactions, one after the other.
 
-Keys are locked in their order, so that two transactions that want the same ones wait for each other in one direction only.
-A turn knows which keys it takes when it has claimed, and what it can claim depends on the keys that it has ended.  So in one
-transaction it would lock twice in that order, and two turns could each have what the other one wants next.
+Transactions lock keys in one order, so that two which need the same keys wait for each other in one direction only.  A turn
+knows which keys it takes when it has claimed, and what it can claim depends on the keys that it has ended.  So in one
+transaction it would go through that order twice, and two turns could each hold what the other one needs next.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["in_two", "is_parted", "released"]
 
 
 class Make(Protocol):
-    """Make a turn in one transaction; what is named as released is not claimed."""
+    """Makes a turn in one transaction; it does not claim the jobs that are named as released."""
 
     def __call__(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult: ...
 
 
 def is_parted(turn: Turn) -> bool:
-    """Return whether it may both end keys and take keys."""
+    """Return whether a turn may both end keys and take keys."""
     return turn.claim is not None and any(each.lease.hold is not Hold.FREE for each in turn.settlements)
 
 
@@ -40,6 +40,6 @@ def in_two(turn: Turn, make: Make) -> TurnResult:
 
 
 def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> list[str]:
-    """The ids that were given back just now."""
+    """Return the ids of the jobs that these settlements have given back."""
     pairs = zip(settlements, answers, strict=True)
     return [each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied]

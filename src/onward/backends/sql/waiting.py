@@ -1,4 +1,4 @@
-"""How idle workers learn of work, as far as no database server decides."""
+"""Waiting for work, the part that PostgreSQL and MySQL share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Waiting:
     def close(self) -> None: ...
 
     def turn_begins(self) -> None:
-        """Do what is due while workers are busy."""
+        """Do periodic work at the beginning of a turn; by default, none."""
 
     def claimed(self) -> None:
         """Note that a turn has claimed jobs."""

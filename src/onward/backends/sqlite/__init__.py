@@ -1,8 +1,8 @@
 """Jobs in one SQLite file: no server, every process of the machine, durable before an enqueue returns.
 
-Only `backends.opening` and tests come in here, by `SqliteBackend`.  Read `backend` (the verbs), `transaction` and
+Only `backends.opening` and tests import it, for `SqliteBackend`.  Read `backend` (the verbs), `transaction` and
 `connection` (two connections, one write lock); then along a job: `enqueueing`, `claiming`, `settling`, `reaping`; `wake`
-tells how sleeping workers learn of work.  All SQL is in `queries.sql`; tests compare its plans with EXPLAIN.
+wakes idle workers.  All SQL is in `queries.sql`; tests compare its plans with EXPLAIN.
 """
 
 from onward.backends.sqlite.backend import SqliteBackend

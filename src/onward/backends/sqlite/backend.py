@@ -71,7 +71,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
         self.clock = clock
-        self.url = anchored("", connections.path)  # that opens it from any folder
+        self.url = anchored("", connections.path)  # absolute, to open the file from any folder
         self._connections = connections
         self._pipe = pipe
         self._prefix = prefix
@@ -104,7 +104,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         durability: Durability = "full",
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
-        """Make a backend for the file at this path, which is neither opened nor created before it is needed."""
+        """Make a backend for the file at this path, without opening or creating the file."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
@@ -170,7 +170,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than to make this one twice
+        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than making this one twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -328,7 +328,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         if found:
             with self._connections.writing() as connection:
                 for row in found:
-                    # A row of the escaped key may be there already, by chance or by design: that one is replaced.
+                    # There may already be a row with the escaped key, by chance or by design: it is replaced.
                     connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
         return len(found)
 
@@ -341,7 +341,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return act(tx)
 
     def _check_file(self, files: Rows) -> None:
-        """A job that is stored in another file than the workers look at would be lost."""
+        """Raise if a caller's connection has another file: no worker would find its jobs."""
         ours = self._connections.path
         theirs = next((file for _, name, file in files if name == "main"), "")
         if not theirs or not Path(theirs).exists() or not ours.samefile(theirs):
@@ -360,7 +360,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         self._pipe.wake()
 
     def _idle(self, turn: Turn) -> TurnResult | None:
-        """The answer to a turn that has nothing to write, found without the write lock."""
+        """Return the answer to a turn that has nothing to write, without the write lock; None if it has something."""
         with self._reading() as tx:
             session = tx.row("session", (turn.owner,))
             if session is None:
@@ -374,7 +374,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
 
     def _next_due(self, queues: Sequence[str]) -> int:
-        """Return when there is work: 0 if a process made it available and woke a sleeper; else when the next job is due."""
+        """Return when there is work: 0 if a job is available, for which a process woke a worker; else the next due time."""
         with self._reading() as tx:
             due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
             return min((at for at in due if at is not None), default=_NEVER)
@@ -385,8 +385,8 @@ def _asked_to_cancel(tx: Transaction, owner: str) -> tuple[Held, ...]:
 
 
 def _checked(path: str | PathLike[str]) -> Path:
-    """The file's absolute path: a daemon may change its folder before it connects again."""
+    """Return the file's absolute path: a daemon may change its folder before it connects again."""
     if str(path) in ("", ":memory:"):
-        raise BackendMisconfigured("an SQLite database in memory is seen by one connection only: use memory://")
+        raise BackendMisconfigured("an SQLite database in memory is visible to one connection only: use memory://")
     library.check()
     return Path(path).absolute()

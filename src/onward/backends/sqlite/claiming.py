@@ -20,7 +20,7 @@ _LONG = 64 * 1024  # bytes: sealed jobs longer than this are read one by one, so
 
 
 class _Job(msgspec.Struct, array_like=True, gc=False):
-    """A job to be leased: what `candidates` and `leases_of` tell of it."""
+    """A job to be leased: a row of `candidates` or `leases_of`."""
 
     rowid: int
     id: str
@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(list[_Job]).decode
 
 
 def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = True) -> list[str]:
-    """These queues in their order, without the paused ones."""
+    """Return these queues in their order, without the paused ones."""
     paused = {name for (name,) in tx.rows("paused_queues")} if any_paused else ()
     return [queue for queue in dict.fromkeys(queues) if queue not in paused]
 
@@ -71,7 +71,7 @@ def promote(tx: Transaction, queues: Sequence[str], limit: int) -> int:
 def claim(
     tx: Transaction, claim: Claim, queues: Sequence[str], *, owner: str, expires_at: int, released: frozenset[str]
 ) -> list[Lease]:
-    """The next jobs of these queues, now executing under this owner; what this turn released is not among them."""
+    """Claim the next jobs of these queues for this owner, without those that this turn released."""
     jobs, more = _candidates(tx, claim, queues, released)
     if more:
         tx.wakes = True
@@ -81,7 +81,7 @@ def claim(
 
 
 def take(tx: Transaction, ids: Sequence[str], *, owner: str, expires_at: int) -> list[Lease]:
-    """Those of these that may run, now executing under this owner.  A suspect only if it stands first, and then alone."""
+    """Claim those of these jobs that may run, for this owner; a suspect only if it comes first, and then alone."""
     place = {job_id: at for at, job_id in enumerate(dict.fromkeys(ids))}
     jobs = [_Job(*row) for row in tx.rows("candidates_among", (as_json(list(place)), tx.now))]
     jobs.sort(key=lambda job: place[job.id])
@@ -101,14 +101,14 @@ def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
 def _candidates(
     tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str]
 ) -> tuple[list[_Job], bool]:
-    """What to claim, and whether more is left.  A suspect only if it stands first, and then alone."""
+    """Return the jobs to claim, and whether more are left; a suspect only if it comes first, and then alone."""
     chosen: list[_Job] = []
     more = False
     for queue in queues:
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
         if wanted == 0 and more:
             continue
-        # One more than wanted tells whether to wake another worker: one woken for nothing holds the byte up for a moment.
+        # One more than needed says whether to wake another worker: one that is woken for nothing delays the next wake.
         jobs = _first(tx, queue, wanted + len(released) + 1)
         if released:
             jobs = [job for job in jobs if job.id not in released]
@@ -121,7 +121,7 @@ def _candidates(
 
 
 def _first(tx: Transaction, queue: str, limit: int) -> list[_Job]:
-    """The first jobs of a queue that are available."""
+    """Return the first available jobs of a queue."""
     found = tx.row("candidates", (queue, tx.now, limit, _LONG))
     assert found is not None
     columns, sealed = found

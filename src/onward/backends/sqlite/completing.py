@@ -1,9 +1,9 @@
 """A transaction in which a handler works and its job is completed.
 
-It takes the write lock as it begins, for one that begins by reading fails as soon as another connection has written.  No
-other process writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from
-outside, but its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which
-the lock of `HandlerConnection` tells, the timer's thread rolls back.  From then on every call is refused.
+The transaction takes the write lock as it begins, because one that begins by reading fails as soon as another connection
+has written.  No other process can write until it ends, so after a few seconds it is rolled back.  A thread cannot be
+stopped from outside, but its connection can be: the timer's thread interrupts a running statement, and as soon as no thread
+is in the connection, by the lock of `HandlerConnection`, it rolls back.  From then on every call is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["CallersConnection", "SqliteCompletion", "settle_fenced"]
 
 T = TypeVar("T")
 
-_BETWEEN_INTERRUPTIONS = 0.05  # one that meets no statement, because the next is about to begin, has no effect
+_BETWEEN_INTERRUPTIONS = 0.05  # an interruption between two statements has no effect, so it is repeated
 
 
 class SqliteCompletion:
@@ -52,16 +52,16 @@ class SqliteCompletion:
         self._at_most = at_most
         self._wake = wake
         self._over = False
-        self._deciding = threading.Lock()  # whether it is late or about to be committed: whichever comes first
+        self._deciding = threading.Lock()  # taken by the commit and by the timer: the first one wins
         self._late = False
         self._settling = False
-        self._may_end = False  # whether a statement that ends the transaction is ours
+        self._may_end = False  # whether statements that end the transaction are allowed now
         self._wakes = False
         self.connection = connections.for_handler(HandlerConnection)
         self._lock = self.connection.lock
         sqlite3.Connection.set_authorizer(self.connection, self._allow)
-        # Should a statement roll it back (ON CONFLICT ROLLBACK), the next write would be committed at once.  So the driver
-        # is to begin another transaction for it, which is not allowed.
+        # If a statement rolls the transaction back (ON CONFLICT ROLLBACK), the next write would be committed at once.  With
+        # this setting the driver begins another transaction for it, and the authorizer refuses that.
         self.connection.isolation_level = "IMMEDIATE"
         self.connection.check = self.check
         self._timer = threading.Timer(at_most, self._expire)
@@ -71,11 +71,11 @@ class SqliteCompletion:
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         self.check()
         self._refuse_if_ended()
-        with self._as_we_know_it():
+        with self._with_plain_rows():
             return run_steps(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
-        with uninterrupted(), self._lock, self._connections.translated(), self._as_we_know_it():
+        with uninterrupted(), self._lock, self._connections.translated(), self._with_plain_rows():
             with self._deciding:
                 self.check()
                 self._settling = True
@@ -130,7 +130,7 @@ class SqliteCompletion:
             self.connection.undo()
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
-                self.connection.end()  # which rolls back, too
+                self.connection.end()  # this rolls back, too
         finally:
             self._may_end = False
 
@@ -157,8 +157,8 @@ class SqliteCompletion:
             )
 
     @contextlib.contextmanager
-    def _as_we_know_it(self) -> Iterator[None]:
-        """Let rows be tuples and text be str, whatever the handler has set."""
+    def _with_plain_rows(self) -> Iterator[None]:
+        """Make rows tuples and text `str` in the block, whatever the handler has set."""
         connection = self.connection
         told = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str
@@ -168,9 +168,9 @@ class SqliteCompletion:
             connection.row_factory, connection.text_factory = told
 
     def _allow(self, action: int, what: str | None, *_: object) -> int:
-        """A handler may set savepoints; BEGIN, COMMIT and ROLLBACK are ours.
+        """Refuse BEGIN, COMMIT and ROLLBACK of a handler, but allow savepoints.
 
-        Each file of a connection is committed by itself, so there is only one.
+        Refuse ATTACH, too: SQLite commits each file of a connection by itself.
         """
         ends = action == sqlite3.SQLITE_TRANSACTION and not self._may_end
         return sqlite3.SQLITE_DENY if ends or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK

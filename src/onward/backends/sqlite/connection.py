@@ -4,9 +4,9 @@ A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement
 for want of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of
 a fraction of a millisecond with jitter.
 
-SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So both connections are
-closed before every fork and opened again, on either side, when they are needed.  A connection that a fork carried
-over all the same (some servers fork without telling Python) is refused before it runs a statement.
+SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So `Connections` closes
+both before every fork and opens them again, on either side, when needed.  It refuses a connection that was copied by a fork
+all the same (some servers fork without telling Python) before it runs a statement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["WAL_LIMIT", "Connections", "LockedConnection", "connect", "with_retr
 
 WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
-_LONGEST_PAUSE = 0.002  # the thread that has just written is quicker anyhow: a longer pause would starve the others
+_LONGEST_PAUSE = 0.002  # the thread that has just written gets the lock sooner: a longer pause would starve the others
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -62,16 +62,16 @@ class Connections:
             pass
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
+        """Hold the write lock.  Commits at the end of the block, durably, or rolls back if it raises."""
         return self.writer.transaction(_begin_writing)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One snapshot of the file, whatever is written meanwhile."""
+        """Read one snapshot of the file, whatever is written meanwhile."""
         self._connect_once()
         return self._reader.transaction(_begin_reading)
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The writing connection without a transaction, for checkpoints and vacuuming."""
+        """Hold the writing connection without a transaction, for checkpoints and vacuuming."""
         return self.writer.borrowed()
 
     def for_handler(self, kind: type[Kind]) -> Kind:
@@ -88,7 +88,7 @@ class Connections:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Errors of the driver in Onward's words."""
+        """Turn errors of the driver into errors of Onward."""
         try:
             yield
         except errors.DRIVERS as error:
@@ -119,7 +119,7 @@ class Connections:
         self.writer.after_fork()
 
     def _connect_once(self) -> None:
-        """Only the writer makes the file.  Not under the reader's lock: a fork takes the two in the other order."""
+        """Create and prepare the file.  Not under the reader's lock: a fork takes the two in the other order."""
         if not self._prepared:
             self.connect()
 
@@ -135,7 +135,7 @@ class Connections:
         return self._open(_only_read)
 
     def _keep_a_log(self, connection: sqlite3.Connection) -> None:
-        """Write-ahead logging is a property of the file; the first to come sets it."""
+        """Turn on write-ahead logging, a property of the file: the first process sets it."""
         if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can be chosen only while the file is empty
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -164,13 +164,13 @@ class Connections:
 
 
 class LockedConnection:
-    """One connection under a lock: opened when it is needed, thrown away when the disk failed it."""
+    """One connection under a lock: opened when needed, and closed for good after an error of the disk."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> None:
         self._connect = connect
         self._path = path
         self._busy_timeout = busy_timeout
-        # Reentrant, so that a signal handler that comes back in here gets an error instead of waiting for itself.
+        # Reentrant, so that a signal handler that calls this again gets an error instead of waiting for itself.
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
@@ -178,7 +178,7 @@ class LockedConnection:
 
     @contextmanager
     def transaction(self, begin: Callable[[sqlite3.Connection], None]) -> Iterator[sqlite3.Connection]:
-        # Not one context in the other: every job that is enqueued goes through here, and each costs microseconds.
+        # Without nested contexts: every enqueued job passes through here, and each context costs microseconds.
         with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
@@ -215,7 +215,7 @@ class LockedConnection:
 
     def before_fork(self) -> None:
         self._lock.acquire()
-        # In a transaction only if this very thread forks out of the middle of it; the child's copy is refused then.
+        # In a transaction only if this thread forks in the middle of it; the child's copy is refused then.
         if self._connection is not None and not self._connection.in_transaction:
             self._drop()
 
@@ -226,24 +226,24 @@ class LockedConnection:
         if self._connection is not None:
             self._check(self._connection)
         if self._connection is None:
-            # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
+            # Read before opening: a file that is replaced while it is opened must not be taken for the one that was opened.
             file = _identity(self._path)
             # A process that is opening or closing the file blocks even a first look at it.
             self._connection = with_retries(self._connect, time_left(self._busy_timeout))
             self._pid = os.getpid()
-            self._file = file or _identity(self._path)  # that it made itself
+            self._file = file or _identity(self._path)  # of the file that this process made
         return self._connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
         if self._pid != os.getpid():
             raise BackendMisconfigured(
-                f"{self._path}: this process is a fork that carried over an open connection, which SQLite does not survive: "
+                f"{self._path}: this process is a fork with a copy of an open connection, which SQLite does not allow: "
                 f"open the backend after forking (uWSGI: lazy-apps = true)"
             )
         if connection.in_transaction:
             raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
         if self._file != _identity(self._path):
-            # Deleted or replaced: what is written to the old file is lost.
+            # Deleted or replaced: writes to the old file would be lost.
             self._drop()
 
     def _translated(self, error: Exception) -> BackendError:
@@ -256,10 +256,10 @@ class LockedConnection:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            self._drop()  # closing rolls back, too
+            self._drop()  # this rolls back, too
 
     def _drop(self) -> None:
-        # One that a fork carried over is kept: closing it here would touch the file as if its locks were ours.
+        # A copy made by a fork is kept open: closing it would release locks that belong to the parent.
         if self._connection is not None and self._pid == os.getpid():
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
@@ -267,7 +267,7 @@ class LockedConnection:
 
 
 def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type: ignore[assignment]
-    """A bare connection to a file that exists: a file that vanished must not come back as an empty one."""
+    """Open a bare connection to an existing file: a deleted file must not come back as an empty one."""
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw",
         uri=True,
@@ -288,7 +288,7 @@ def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type:
 
 
 def with_retries(attempt: Callable[P, Result], busy_timeout: float, *args: P.args, **named: P.kwargs) -> Result:
-    """Try until no lock is in the way, at most ``busy_timeout`` seconds."""
+    """Repeat a call until no lock is in its way, at most ``busy_timeout`` seconds."""
     deadline = time.monotonic() + busy_timeout
     pause = _FIRST_PAUSE
     while True:
@@ -304,7 +304,7 @@ def with_retries(attempt: Callable[P, Result], busy_timeout: float, *args: P.arg
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
-    except OSError:  # it is not there, or cannot be: opening it tells why
+    except OSError:  # there is no such file: opening it raises the reason
         return None
     return status.st_dev, status.st_ino
 
@@ -316,7 +316,7 @@ def _begin_writing(connection: sqlite3.Connection) -> None:
 def _begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
     try:
-        # BEGIN alone takes no snapshot; if a lock is in the way, better here than in the middle.
+        # BEGIN alone takes no snapshot; if a lock is in the way, this statement fails and not a later one.
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.Error:
         connection.execute("ROLLBACK")
@@ -324,5 +324,5 @@ def _begin_reading(connection: sqlite3.Connection) -> None:
 
 
 def _only_read(connection: sqlite3.Connection) -> None:
-    connection.text_factory = escaped  # what others wrote is shown as it is
+    connection.text_factory = escaped  # bytes that are no text are shown escaped
     connection.execute("PRAGMA query_only = ON")

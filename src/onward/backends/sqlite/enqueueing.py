@@ -1,6 +1,6 @@
-"""Storing envelopes: all at once where no key is asked for, one by one where one may be held.
+"""Storing envelopes: all at once where no key is used, one by one where one may be held.
 
-In a transaction of our own, or in a caller's.
+In a transaction of the backend, or in a caller's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["cancel_waiting", "enqueue", "joining", "store"]
 _LARGEST = 16 * 1024 * 1024  # bytes in one parameter
 _FEW = 100
 
-# What jobs that are enqueued together have in common, as a rule.
+# The fields that jobs enqueued together usually have in common.
 _kind = attrgetter(
     "queue",
     "priority",
@@ -38,11 +38,11 @@ _kind = attrgetter(
 
 
 class _Taken(Exception):
-    """An id of the batch is there already: roll back, and enqueue the batch one by one."""
+    """An id of the batch is already stored: roll back, and enqueue the batch one by one."""
 
 
 def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
-    """Store envelopes in their order; answer which live job stands for one that is not stored."""
+    """Store envelopes in their order; return which live job stands for one that is not stored."""
     if not retried and all(envelope.unique_key is None for envelope in envelopes):
         try:
             _store_new(transactions, envelopes)
@@ -55,11 +55,11 @@ def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried:
 
 
 def _store_new(transactions: Transactions, envelopes: Sequence[Envelope]) -> None:
-    """Store envelopes without unique keys, all of them or none.  Raises `_Taken` if one is there already."""
+    """Store envelopes without unique keys, all of them or none.  Raises `_Taken` if an id is already stored."""
     one = len(envelopes) == 1
     writes = [partial(_store_one, envelopes[0])] if one else [batch.store for batch in _alike(envelopes)]
-    # To begin and to end a transaction are two more statements at which the driver lets go of the interpreter's lock:
-    # where many threads enqueue, waiting for it costs more than the disk does.
+    # Beginning and ending a transaction are two more statements at which the driver releases the interpreter's lock: where
+    # many threads enqueue, waiting to get it back costs more than the disk does.
     if len(writes) == 1 and len(envelopes) <= _FEW:
         transactions.alone(writes[0])
         return
@@ -75,7 +75,7 @@ def _store_one(envelope: Envelope, tx: Transaction) -> None:
 
 
 def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:
-    """Envelopes that differ in their ids and bytes only go together, as many as fit into one parameter."""
+    """Return batches of envelopes that differ only in ids and bytes, as many as fit into one parameter."""
     full: list[_Batch] = []
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
     for envelope in envelopes:
@@ -87,13 +87,13 @@ def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store them in their order within a transaction, one by one."""
+    """Store envelopes in their order within a transaction, one by one."""
     tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
     return [tx.run_steps(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
 
 
 def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
-    """Store them within a caller's transaction."""
+    """Store envelopes within a caller's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
     for at, envelope in enumerate(envelopes):
@@ -107,14 +107,14 @@ def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued
         stored.update(job_id for (job_id,) in rows)
     for at, envelope in enumerate(envelopes):
         if envelope.unique_key is None:
-            # An id that is named twice is stored once.
+            # An id that the batch names twice is stored once.
             answers[at] = Enqueued(envelope.id) if envelope.id in stored else _existing(envelope.id)
             stored.discard(envelope.id)
     return [answers[at] for at in range(len(envelopes))]
 
 
 def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
-    """Move waiting jobs among the finished."""
+    """Move waiting jobs to the finished, as cancelled."""
     listed = as_json(rowids)
     cancelled = tx.run("cancel_waiting", (listed, tx.now, reason))
     tx.run("forget_waiting", (listed,))
@@ -181,7 +181,7 @@ def _row(envelope: Envelope, now: int) -> Row:
 
 
 def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:
-    # Under the write lock, looking among the finished first is as good as taking back what was there already.
+    # Under the write lock it is safe to look among the finished first.
     if retried and (yield Named("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     row = _row(envelope, now)
@@ -189,7 +189,7 @@ def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedStep
         return Enqueued(envelope.id)
     if (yield Named("is_live", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
-    # There are no other constraints to conflict with, and the lock is ours.
+    # No other constraint can conflict, and this process has the lock.
     ((rowid, holder_id, state),) = yield Named("key_holder", (envelope.unique_key,))
     if envelope.unique_strategy == "ignore_new":
         return Enqueued(envelope.id, created=False, existing_id=holder_id)

@@ -18,15 +18,15 @@ from onward.errors import (
 
 __all__ = ["DRIVERS", "is_broken", "is_busy", "translation"]
 
-DRIVERS = (sqlite3.Error, OverflowError, ValueError)  # what it raises; no error of its kind is let out
+DRIVERS = (sqlite3.Error, OverflowError, ValueError)  # the errors of the driver; a backend raises none of them
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
-# The answer of the disk is lost or wrong: what this connection remembers of the file may be, too.
+# An answer of the disk is lost or wrong: the connection's cache of the file may be, too.
 _BROKEN = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_READONLY")
-# What SQLite answers to a write that finds no room depends on which of its files it was; the transaction is rolled back.
+# SQLite's error for a full disk depends on which of its files could not grow; the transaction is rolled back.
 _FAILED_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE")
 _REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
-# Values that Python's driver cannot even hand over: unknown types, integers of more than 64 bits, lone surrogates.
+# Values that Python's driver cannot send: unknown types, integers of more than 64 bits, lone surrogates.
 _UNBINDABLE = (sqlite3.InterfaceError, sqlite3.DataError, sqlite3.ProgrammingError, OverflowError, ValueError)
 
 
@@ -54,7 +54,7 @@ def translation(error: Exception, path: Path) -> BackendError:
         )
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StoreCorrupt(
-            f"{path}: {error}: it was left as it is; restore a backup, or save what `sqlite3 {path.name} .recover` can read"
+            f"{path}: {error}: the file was not changed; restore a backup, or save what `sqlite3 {path.name} .recover` reads"
         )
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return BackendMisconfigured(
@@ -85,5 +85,7 @@ def _why_not_opened(path: Path) -> str:
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist: create it"
     if not path.exists():
-        return "the file is gone: it was moved or deleted while it was in use"
-    return f"it cannot be opened: this user needs to read and write it and to create files in {path.parent}"
+        return "the file is gone: it was moved or deleted while in use"
+    return (
+        f"the file cannot be opened: this user must be able to read and write it and to create files in {path.parent}"
+    )

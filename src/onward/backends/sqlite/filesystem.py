@@ -1,4 +1,4 @@
-"""The file itself: who may read it, and whether its file system can be trusted with locks."""
+"""The file itself: its permissions, and whether SQLite's locks work on its file system."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NETWORK = frozenset(
 
 
 def create(path: Path) -> None:
-    """Make the file if it is not there, readable by its owner only; its log and index files inherit that.
+    """Create the file if it does not exist, readable by its owner only; its log and index files inherit that.
 
     An existing file is not opened: closing it again would drop the locks that this process's connections hold on it.
     """
@@ -55,7 +55,7 @@ def create(path: Path) -> None:
 
 
 def check_local(path: Path) -> None:
-    """Refuse network file systems: SQLite's locks do not hold there, and two writers destroy the file."""
+    """Raise for a network file system: SQLite's locks do not work there, and two writers destroy the file."""
     try:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -63,13 +63,13 @@ def check_local(path: Path) -> None:
     kind = file_system_of(path.resolve(), mounts)
     if kind in _NETWORK:
         raise BackendMisconfigured(
-            f"{path}: lies on a network file system ({kind}), where SQLite's locks do not hold and a second writer destroys "
-            f"the file: use a local disk, or a database server"
+            f"{path}: this is on a network file system ({kind}): SQLite's locks do not work there, and a second "
+            f"writer destroys the file: use a local disk, or a database server"
         )
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    r"""The type of the file system that holds ``path``, by the text of /proc/self/mountinfo.
+    r"""Return the type of the file system that holds ``path``, by the text of /proc/self/mountinfo.
 
     >>> table = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n40 22 0:41 / /srv/my\\040share rw - nfs4 host:/x rw\n"
     >>> file_system_of(Path("/srv/my share/jobs.db"), table), file_system_of(Path("/srv/jobs.db"), table)

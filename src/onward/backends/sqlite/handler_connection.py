@@ -1,12 +1,12 @@
-"""The connection that a handler works with: one thread at a time is in it, and its transaction is not the handler's to end.
+"""The connection that a handler works with: one thread at a time uses it, and the handler cannot end its transaction.
 
 SQLite holds the connection's mutex while it calls Python code: an authorizer, a function, a trace.  The driver waits for
 that mutex while it holds the interpreter's lock, to read a column or an error.  So two threads in one connection can wait
 for each other, and the whole interpreter waits with them.
 
-Therefore each method of the driver's connection and cursors, whichever Python's they are, is entered under `lock`.  A thread
-waits for it without the interpreter's lock.  The only call that comes from outside is `interrupt`, which sets a flag.
-What cannot be guarded is refused.  Decision 0028 has the whole argument.
+Therefore every method of the driver's connection and cursors, of whichever version of Python, takes `lock` first.  A thread
+waits for it without the interpreter's lock.  The only call from another thread is `interrupt`, which sets a flag.  Methods
+that cannot be guarded are refused.  Decision 0028 has the whole argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onward.errors import TransactionError
 
 __all__ = ["HandlerConnection", "HandlerCursor"]
 
-# What Python itself calls to get in; its other own names do not enter the connection.
+# The special methods that use the connection; other special methods do not.
 _SPECIAL = frozenset({"__call__", "__enter__", "__exit__", "__next__"})
 
 
@@ -32,25 +32,25 @@ class HandlerCursor(sqlite3.Cursor):
     """A cursor of a `HandlerConnection`, under the same lock."""
 
     def close(self) -> None:
-        # Also when the time is over: to close a cursor is to clean up.
+        # Allowed also when the time is over: a handler may clean up.
         with self.connection.lock:  # type: ignore[attr-defined]
             sqlite3.Cursor.close(self)
 
 
 class HandlerConnection(sqlite3.Connection):
-    """A connection that others can use, and end, only between two calls."""
+    """A connection that other threads can use, and end, only between two calls."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.lock = threading.RLock()
-        self.check: Callable[[], None] = _no_objection  # raises what every call is refused with, if it is
+        self.check: Callable[[], None] = _no_objection  # raises if calls are refused
         self._cursors: weakref.WeakSet[HandlerCursor] = weakref.WeakSet()
         super().__init__(*args, **options)
 
     def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
         if factory is not sqlite3.Cursor:
             raise TransactionError(
-                "cursor(factory) is not available in a job's transaction, whose cursors are ours: set row_factory to "
-                "change what rows look like"
+                "cursor(factory) is not available in a job's transaction, which has cursors of its own: set row_factory to "
+                "change the type of rows"
             )
         with self.lock:
             self.check()
@@ -65,17 +65,17 @@ class HandlerConnection(sqlite3.Connection):
         return self.cursor().executemany(sql, parameters)
 
     def undo(self) -> None:
-        """Roll back, whatever is open.  For the owner of the transaction, who holds the lock."""
+        """Roll back, whatever is open.  Only the owner of the transaction calls this, under the lock."""
         self.close_cursors()
         sqlite3.Connection.rollback(self)
 
     def end(self) -> None:
-        """Close the connection.  For the owner of the transaction, who holds the lock."""
+        """Close the connection.  Only the owner of the transaction calls this, under the lock."""
         self.close_cursors()
         sqlite3.Connection.close(self)
 
     def close_cursors(self) -> None:
-        # While one is open, an interruption counts for every statement, ROLLBACK included, and a closed connection lives on.
+        # While a cursor is open, an interruption affects every statement, ROLLBACK included, and the file stays open.
         for cursor in list(self._cursors):
             with contextlib.suppress(sqlite3.Error):
                 sqlite3.Cursor.close(cursor)
@@ -93,7 +93,9 @@ class HandlerConnection(sqlite3.Connection):
         raise TransactionError("executescript() commits before it runs: use execute() or executemany() here")
 
     def set_authorizer(self, *_: object, **__: object) -> NoReturn:
-        raise TransactionError("the authorizer of a job's transaction is ours: it keeps COMMIT and ATTACH out")
+        raise TransactionError(
+            "set_authorizer() is not available in a job's transaction, which refuses COMMIT and ATTACH"
+        )
 
     def create_window_function(self, *_: object, **__: object) -> NoReturn:
         # Its `finalize` is called when a cursor is collected as garbage, in any thread, past the lock.
@@ -117,7 +119,7 @@ def _guard(kind: type, connection_of: Callable[[Any], HandlerConnection]) -> Non
         if name in vars(kind) or name == "interrupt" or not inside:
             continue
         if isinstance(member, types.GetSetDescriptorType):
-            # To read one takes no mutex; to set one may run a statement.
+            # Reading an attribute takes no mutex; setting one may run a statement.
             setattr(kind, name, property(member.__get__, _guarded(member.__set__, connection_of)))
         elif callable(member):
             setattr(kind, name, _guarded(member, connection_of))
@@ -135,7 +137,7 @@ def _guarded(method: Callable[..., Any], connection_of: Callable[[Any], HandlerC
 
 
 def _no_objection() -> None:
-    """Until it has an owner, nothing is refused."""
+    """Refuse nothing: the connection has no owner yet."""
 
 
 def _refuse_to(verb: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""How a file is: what it is, how durable, whether it is sound, and what threatens it."""
+"""The health of a file: its schema, its durability, its integrity, its log, and the free space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def of_library() -> Check:
 
 
 def of_file(path: Path) -> list[Check]:
-    """Where it is, how long its log has grown, how much room is left."""
+    """Check the place of the file, the length of its log, and the free space."""
     disk = os.statvfs(path.parent)
     free = disk.f_bavail * disk.f_frsize
     log = wal_size(path)
@@ -37,14 +37,14 @@ def of_file(path: Path) -> list[Check]:
             name="log",
             status="warn" if too_long else "ok",
             detail=f"write-ahead log of {_mib(log)}"
-            + (": some process has been reading for long and keeps it from being emptied" if too_long else ""),
+            + (": a process has been reading for so long that it cannot be emptied" if too_long else ""),
         ),
         Check(name="space", status=_enough(free), detail=f"{_mib(free)} free in {path.parent}"),
     ]
 
 
 def of_connection(connection: sqlite3.Connection, path: Path, prefix: str) -> list[Check]:
-    """What the file says of itself."""
+    """Check the schema and the durability of the file."""
     (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
     (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
     full = journal == "wal" and synchronous >= 2
@@ -70,7 +70,7 @@ def wal_size(path: Path) -> int:
 def _integrity(connection: sqlite3.Connection, path: Path) -> Check:
     if path.stat().st_size > _QUICK_ENOUGH:
         return Check(
-            name="integrity", status="ok", detail="not looked at: the file is large; run `PRAGMA quick_check` by hand"
+            name="integrity", status="ok", detail="not checked: the file is large; run `PRAGMA quick_check` by hand"
         )
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     return Check(name="integrity", status="ok" if verdict == "ok" else "fail", detail=f"quick_check: {verdict}")

@@ -1,6 +1,6 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
+There is nothing to release; a settlement removes the pointer only to wake waiters and to keep the table small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ALL = -1  # LIMIT -1 is no limit
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str | None]]:
-    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    """Take all keys of each of these leases, in their order, or none of them; return what came of it, by id."""
     wanted = dict.fromkeys(key for keyed in claimed for key in keyed.carried())
     holds, taken = allot(claimed, tx.rows("holds", (as_json(list(wanted)),)), tx.now)
     if taken:
@@ -28,7 +28,7 @@ def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str
 
 
 def forget(tx: Transaction, key: str) -> tuple[Hold, str | None]:
-    """Free an idempotency key that is done; one that a lease holds is its job's."""
+    """Free an idempotency key that is done; a key that a lease holds stays."""
     found = standing(tx.rows("holds", (as_json([(ONCE, key)]),)), tx.now)
     if found[0] is Hold.DONE:
         tx.run("forget_hold", (key,))
@@ -36,7 +36,7 @@ def forget(tx: Transaction, key: str) -> tuple[Hold, str | None]:
 
 
 def of_settled(tx: Transaction, settlements: Sequence[Settlement]) -> dict[tuple[str, int], Keyed]:
-    """Which of these leases carry keys."""
+    """Return those of these leases that carry keys."""
     ids = [settlement.lease.envelope.id for settlement in settlements]
     found = map(Keyed._make, tx.rows("keyed_leases", (as_json(ids),)))
     return {(keyed.id, keyed.token): keyed for keyed in found}

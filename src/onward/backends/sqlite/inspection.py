@@ -1,4 +1,4 @@
-"""Looking at the jobs of a file, and what people ask of them."""
+"""Looking at the jobs of a file, and the requests of people."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def foreign(sql: str, values: Row | Mapping[str, object], style: Style) -> State
 
 @cache
 def _formatted(sql: str) -> tuple[str, Sequence[int]]:
-    """
+    """Return SQL with ``%s`` for parameters, and which value each stands for.
+
     >>> _formatted("?1, ?2 % ?1")
     ('%s, %s %% %s', (0, 1, 0))
     """

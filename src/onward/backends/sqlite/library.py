@@ -1,4 +1,4 @@
-"""Which SQLite library this Python has, and whether it will do."""
+"""The SQLite library of this Python, and whether Onward can use it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SOUND = (3, 51, 3)  # before it, resetting the log could, very rarely, damage t
 
 
 def check() -> None:
-    """Refuse a library that cannot do it."""
+    """Raise for a library that is too old."""
     complaint(sqlite3.sqlite_version_info)
 
 
 def complaint(version: tuple[int, ...]) -> str | None:
-    """What is wrong with a library that will do, and what a person can do about it."""
+    """Return what is wrong with a library, and what a person can do about it; None if nothing is."""
     if version < _NEEDED:
         raise BackendMisconfigured(
             f"SQLite {_dotted(version)} is too old, {_dotted(_NEEDED)} or newer is needed: upgrade Python or its library"

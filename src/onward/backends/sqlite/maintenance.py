@@ -16,7 +16,7 @@ _WORTH_IT = 1_000
 
 
 def tidy(connection: sqlite3.Connection, path: Path) -> None:
-    """Do what is worth doing; if a lock is in the way, the next sweep does it."""
+    """Shrink the file and its log if that is worth it; if a lock is in the way, the next sweep does it."""
     try:
         _vacuum_a_little(connection)
         _shorten_log(connection, path)
@@ -26,7 +26,7 @@ def tidy(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _vacuum_a_little(connection: sqlite3.Connection) -> None:
-    """Give pages back to the file system, if many are empty: a queue that breathes soon needs the few again."""
+    """Give pages back to the file system, if many are empty: a few are soon used again."""
     (empty,) = connection.execute("PRAGMA freelist_count").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     if empty > _WORTH_IT and empty > pages // 4:

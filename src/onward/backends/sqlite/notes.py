@@ -1,4 +1,4 @@
-"""Notes in a file: rows beside the job's, written under its lease or by who signals."""
+"""Notes in a file: rows beside the job's.  A handler writes them under its lease, a program that signals without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class SqliteNotes:
-    """The `Notes` half of the backend.  The write lock of the file stands for the lock of the job's row."""
+    """The `Notes` half of the backend.  The write lock of the file serves as the lock of the job's row."""
 
     @abstractmethod
     def _read(self, act: Callable[[Transaction], Result]) -> Result: ...

@@ -491,7 +491,7 @@ SELECT 'later', name,
 SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job);
 
--- name: glance
+-- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
 -- ends and none is given twice, but when the last one was removed.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT :at_most)),
@@ -505,11 +505,11 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_c
           FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT :at_most)),
        (SELECT coalesce(max(rowid), 0) FROM onward_finished);
 
--- name: glance_later
+-- name: overview_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
   FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT :at_most);
 
--- name: glance_due_by_queue
+-- name: overview_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available'
@@ -525,7 +525,7 @@ SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_
   FROM queues
  WHERE name IS NOT NULL;
 
--- name: glance_later_by_queue
+-- name: overview_later_by_queue
 WITH RECURSIVE queues (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable')
      UNION ALL
@@ -543,7 +543,7 @@ WITH RECURSIVE queues (name) AS (
 )
 SELECT name, counts ->> 0, counts ->> 1 FROM later;
 
--- name: glance_running_by_queue
+-- name: overview_running_by_queue
 SELECT queue, count(*)
   FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)
  GROUP BY queue;
@@ -707,8 +707,7 @@ SELECT hold.key, hold.job_id, hold.token, hold.done_until
 -- name: notes_among
 SELECT note.job_id, note.name, note.value, note.at
   FROM json_each(:ids) AS wanted
- CROSS JOIN onward_notes AS note ON note.job_id = wanted.value
- ORDER BY note.job_id, note.name;
+ CROSS JOIN onward_notes AS note ON note.job_id = wanted.value;
 
 -- name: remove_live
 DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'executing';

@@ -1,4 +1,4 @@
-"""Taking leases back from sessions that are no more."""
+"""Giving back the leases of ended sessions."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def reap(
 ) -> list[Reaped]:
     """End the session, or all that expired, and give back what they held.
 
-    What counts is what had expired when this was asked.  A process that held the write lock since then kept the
-    living from renewing their sessions too.
+    Only sessions that had expired when this was called count: a process that held the write lock since then kept the others
+    from renewing theirs.
     """
     if owner is None:
         tx.run("end_expired_sessions", (expired_by, queue))
@@ -72,12 +72,12 @@ def reap(
 
 
 def _give_back_alone(tx: Transaction, lease: _Lease, crashed: Collection[Held], cause: str) -> Iterable[Reaped]:
-    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
+    """Give back one lease.  A job that the store refuses does not keep the others: it stays an orphan for the next sweep."""
     try:
         with tx.savepoint():
             return _give_back(tx, [lease], crashed, cause)
     except sqlite3.IntegrityError as error:
-        _logger.exception("job %s cannot be taken back: %s", lease.id, error)  # noqa: TRY401
+        _logger.exception("job %s cannot be given back: %s", lease.id, error)  # noqa: TRY401
         return []
 
 
@@ -85,7 +85,7 @@ def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[He
     moves = Moves()
     reaped = [_plan(moves, lease, tx.now, cause, crashed=(lease.id, lease.token) in crashed) for lease in leases]
     matched = moves.apply(tx)
-    assert matched  # the leases were read under this very lock
+    assert matched  # the leases were read under the same lock
     holds.end(tx, [holds.Ended(keyed, confirmed=False) for lease in leases if (keyed := lease.keyed()) is not None])
     return reaped
 

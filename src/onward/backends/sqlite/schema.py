@@ -19,12 +19,12 @@ _TABLE = (
 
 
 def known() -> list[Migration]:
-    """What ships with this Onward, in order."""
+    """Return the migrations of this version of Onward, in order."""
     return migrations.shipped("onward.backends.sqlite")
 
 
 def version(connection: sqlite3.Connection, prefix: str) -> int:
-    """The newest migration this file has; 0 if it has none."""
+    """Return the number of the newest migration that this file has; 0 if it has none."""
     table = f"{prefix}migrations"
     if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is None:
         return 0
@@ -33,12 +33,12 @@ def version(connection: sqlite3.Connection, prefix: str) -> int:
 
 
 def missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
-    """What this file lacks.  One that is newer than this code is refused."""
+    """Return the migrations that this file lacks.  Raises for a file that is newer than this code."""
     return migrations.missing(known(), version(connection, prefix))
 
 
 def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextColumns]:
-    """Which columns of which tables hold text."""
+    """Yield the columns of each table that hold text."""
     for name in TABLES:
         described = connection.execute(f"PRAGMA table_info({prefix}{name})").fetchall()
         texts = [(column, key) for _, column, kind, _, _, key in described if kind == "TEXT"]
@@ -46,7 +46,7 @@ def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextCo
 
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
-    """What `migrate` would run, for the program `sqlite3`."""
+    """Return the statements of `migrate` as a script for the program `sqlite3`."""
     lines = ["BEGIN IMMEDIATE;", f"{_TABLE};"]
     for migration in pending:
         now = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
@@ -59,7 +59,7 @@ def script(pending: Sequence[Migration], prefix: str) -> str:
 
 
 def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
-    """Apply what is missing.  A file that is newer than this code is left alone."""
+    """Apply the missing migrations.  A file that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -83,7 +83,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, no
 
 
 def _statements(sql: str) -> Iterator[str]:
-    # executescript() would commit behind our back.
+    # executescript() would commit first.
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

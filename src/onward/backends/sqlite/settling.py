@@ -1,11 +1,11 @@
 """Ending leases by their settlements: the fate table of the contract, and evidence for those that match no lease.
 
-The fenced writes are gathered by statement (`Moves`): a batch of five hundred is a handful of statements.  Every write
-matches (id, token, owner, executing), and its caller compares how many rows were written with how many should have been.  If
-the numbers differ, a lease was lost: the batch is rolled back and its items are tried one by one.
+`Moves` gathers the fenced writes by statement: a batch of five hundred is a handful of statements.  Every write matches (id,
+token, owner, executing), and the caller compares how many rows were written with how many should have been.  If the numbers
+differ, a lease was lost: the batch is rolled back and its items are tried one by one.
 
-What ends in the same way is moved among the finished by one statement for all: that is nearly everything, and a statement
-per job would cost four times as much and let go of the interpreter's lock at each.
+One statement moves all jobs that end in the same way to the finished.  Nearly all do, and a statement per job would cost
+four times as much and release the interpreter's lock at each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and 
 Fence = tuple[str, int, str]  # id, token, owner
 
 _COMPLETED = applied(State.COMPLETED)
-# The driver takes a detour of 0.3 µs for every value that is not exactly a str or an int, enums and booleans included.
+# The driver takes 0.3 µs more for every value that is not exactly a str or an int, enums and booleans included.
 _WORD = {state: str.__str__(state) for state in State}
 
 
@@ -43,10 +43,10 @@ def settle(
     any_keyed: bool,
     one_by_one: bool,
 ) -> list[Settled]:
-    """Apply those whose fence holds and say what the evidence says of the others.
+    """Apply the settlements whose fence holds, and answer the others by evidence.
 
-    All at once, and `FenceMismatch` is raised if not every fence holds; or ``one_by_one``.  ``any_asked``, ``any_keyed``:
-    whether any lease of this session was asked to cancel, or carries keys.
+    All together, raising `FenceMismatch` if not every fence holds; or ``one_by_one``.  ``any_asked``, ``any_keyed``: whether
+    any lease of this session was asked to cancel, or carries keys.
     """
     asked: Asked = {}
     if any_asked:
@@ -73,7 +73,7 @@ def classify(tx: Transaction, settlement: Settlement) -> Settled:
 
 
 def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> frozenset[str]:
-    """The ids that were given back just now."""
+    """Return the ids of the jobs that these settlements have given back."""
     pairs = zip(settlements, answers, strict=True)
     return frozenset(each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied)
 
@@ -101,7 +101,7 @@ def _gather(
     moves: Moves, tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked
 ) -> list[Settled]:
     """Gather the writes of these settlements; return the answers to them if every fence matches."""
-    # Successes are nearly all there is: they are gathered at one go, and not asked for their `fate`, which nothing can turn.
+    # Most are successes: these are gathered together, without `fate`, because a cancellation does not turn them.
     acks = [each for each in settlements if each.move == "ack"]
     moves.complete(owner, acks, at=tx.now)
     for each in acks:
@@ -118,7 +118,7 @@ def _planned(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, 
     lease = settlement.lease
     crashes, max_crashes = 0, 1
     if settlement.move == "crashed":
-        # If there is no such lease, whatever is planned matches nothing.
+        # If there is no such lease, the planned writes match nothing.
         crashes, max_crashes = tx.row("crash_budget", (lease.envelope.id, lease.token, owner)) or (0, 1)
     to = moves.plan(settlement, Leased(asked.get(_held(lease)), crashes, max_crashes), now=tx.now)
     tx.wakes = tx.wakes or is_due_at_once(settlement, to)
@@ -140,7 +140,7 @@ def _held(lease: Lease) -> tuple[str, int]:
 
 
 class _End(NamedTuple):
-    """What leases have in common that end in the same way."""
+    """The values that leases which end in the same way have in common."""
 
     owner: str
     to: str
@@ -153,12 +153,12 @@ class _End(NamedTuple):
 
 
 class _Ended:
-    """Leases that end in the same way, and what each resulted in."""
+    """Leases that end in the same way, and the result of each."""
 
     __slots__ = ("_length", "_places", "_results", "_tokens", "count")
 
     def __init__(self) -> None:
-        self.count = 0  # more than there are leases if one was named twice: then not all can be applied
+        self.count = 0  # more than there are leases if the batch names one twice: then not all can be applied
         self._tokens: dict[str, int] = {}
         self._places: dict[str, tuple[int, int, int]] = {}  # see the statement
         self._results: list[bytes] = []
@@ -173,7 +173,7 @@ class _Ended:
             self._length += len(result)
 
     def finish(self, tx: Transaction, end: _End) -> bool:
-        """Move them.  False if a fence did not match."""
+        """Move the jobs to the finished.  False if a fence did not match."""
         tokens = as_json(self._tokens)
         leases = as_json({**self._tokens, **self._places}) if self._places else tokens
         moved = tx.run("finish", (leases, *end, b"".join(self._results)))
@@ -181,7 +181,7 @@ class _Ended:
 
 
 class Moves:
-    """What is to be written, until `apply` writes it."""
+    """Gathers writes, until `apply` makes them."""
 
     __slots__ = ("_awaiting", "_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
 
@@ -229,7 +229,7 @@ class Moves:
         return what.to
 
     def apply(self, tx: Transaction) -> bool:
-        """Write them all.  False if a fence did not match: undo then."""
+        """Make all writes.  False if a fence did not match: then the caller rolls back."""
         # The records first: they read what the moves change.
         matched = (
             _each(tx, "record_run", self._runs)

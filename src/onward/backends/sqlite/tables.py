@@ -42,8 +42,8 @@ class SqliteTables:
     def migrate(self) -> Sequence[Migration]:
         pending = self.pending()
         with closing(SqliteBackend.from_url(self._url, namespace=self._namespace)) as backend:
-            backend.connect()  # which is to migrate it
+            backend.connect()  # this migrates the file
         return pending
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""

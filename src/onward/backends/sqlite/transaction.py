@@ -1,7 +1,7 @@
-"""Transactions on one file: with the write lock, for a look, or for a single statement.
+"""Transactions on one file: for writing, for reading, or for a single statement.
 
-A transaction runs statements by name and knows the instant at which it holds the lock.  If it makes a job due, a worker is
-woken after the commit.
+A transaction runs statements by name and knows the instant at which it got the lock.  If it makes a job due, it wakes a
+worker after the commit.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Transaction:
         return row
 
     def value(self, name: str, parameters: Parameters = ()) -> Any:
-        """The one value of a statement that always gives one row."""
+        """Return the one value of a statement that always gives one row."""
         return self._connection.execute(self._sql[name], parameters).fetchone()[0]
 
     def ask(self, name: str, **parameters: object) -> Reply:
@@ -111,7 +111,7 @@ class Transaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Roll back what the block wrote if it raises, and only that."""
+        """Roll back only what the block wrote, if it raises."""
         self._connection.execute("SAVEPOINT attempt")
         try:
             yield
@@ -167,11 +167,11 @@ class Transactions:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """One snapshot of the file, whatever is written meanwhile."""
+        """Read one snapshot of the file, whatever is written meanwhile."""
         with self._connections.reading() as connection:
             yield Transaction(connection, self._sql, self._clock.micros())
 
 
 def as_json(values: Sequence[object] | Mapping[str, object]) -> str:
-    """A list or an object as one parameter, for ``json_each``."""
+    """Return a list or an object as one parameter, for ``json_each``."""
     return _encode(values).decode()

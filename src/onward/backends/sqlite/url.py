@@ -14,14 +14,14 @@ __all__ = ["Options", "anchored", "parse_url"]
 
 
 class Options(TypedDict):
-    """What may follow the question mark."""
+    """Onward's options after the question mark."""
 
     durability: NotRequired[Durability]
     busy_timeout: NotRequired[float]
 
 
 def parse_url(url: str) -> tuple[str, Options]:
-    """The path, relative or absolute, and the options.
+    """Return the path, relative or absolute, and the options.
 
     >>> parse_url("sqlite:///jobs.db"), parse_url("sqlite:////srv/jobs.db?busy_timeout=10")
     (('jobs.db', {}), ('/srv/jobs.db', {'busy_timeout': 10.0}))
@@ -51,7 +51,7 @@ def parse_url(url: str) -> tuple[str, Options]:
 
 
 def anchored(url: str, path: Path) -> str:
-    """The URL with the absolute path that it has turned out to mean.
+    """Return the URL with the absolute path of its file.
 
     >>> anchored("sqlite:///jobs.db?busy_timeout=10", Path("/srv/my jobs.db"))
     'sqlite:////srv/my%20jobs.db?busy_timeout=10'

@@ -1,12 +1,12 @@
-"""Waking workers of other processes: a FIFO beside the file.
+"""Waking idle workers of other processes: a FIFO beside the file.
 
-Idle workers sleep on it.  A process that makes a job due writes one byte, unless one lies there already; one sleeper reads
-it and claims.  A worker that left jobs behind writes another, so one job wakes one worker and a burst wakes as many as it
-needs.  For a job that falls due by itself the first sleeper that sees it writes the byte.  A sleeper that reads one and
-finds no work passes it on: it may be meant for a worker of other queues.
+Idle workers, called *sleepers*, wait for a byte in the FIFO.  A process that makes a job due writes one byte, unless the
+FIFO has one already; one sleeper reads it and claims.  A worker that has left jobs behind writes another, so one job wakes
+one worker and many jobs wake as many as they need.  For a job that falls due by itself the first sleeper that sees it
+writes the byte.  A sleeper that reads one and finds no work passes it on: it may be meant for a worker of other queues.
 
-A byte is only a hint, and can be lost.  So every sleeper looks into the file now and then.  It goes if it sees work that is
-still there a moment later: the worker that was woken for it should have claimed it by then.
+A byte is only a hint, and can be lost.  So every sleeper also polls the file.  It claims if it sees work that is still
+there a moment later: the worker that was woken for it should have claimed it by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from onward.base.interruption import uninterrupted
 __all__ = ["Sleeper", "WakePipe"]
 
 _LEFT_TO_OTHERS = (0.05, 0.3)  # seconds: a worker that was woken has claimed by then, however busy the machine
-_READERS = 8  # so many sleepers read a byte before it is dropped
+_READERS = 8  # how many sleepers read a byte before it is dropped
 _MOMENT = 0.005  # seconds for others to take what was passed on
 _NOTHING = b"\0\0\0\0"
 
@@ -39,27 +39,25 @@ class WakePipe:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._fd: int | None = None  # -1: there is no FIFO to be had
+        self._fd: int | None = None  # -1: the system or the file system has no FIFOs
         forks.watch(self)
 
     @property
     def works(self) -> bool:
-        """Whether there is a FIFO to be had."""
+        """Whether the system and the file system have FIFOs."""
         with self._lock:
             return self._opened() >= 0
 
     def wake(self, *, reader: int = 1) -> None:
-        """Wake one sleeper; ``reader``: how many will have read this byte when it has."""
+        """Wake one sleeper; ``reader``: how many will have read this byte, with that one."""
         with uninterrupted(), self._lock, contextlib.suppress(OSError):
             _write(self._opened(), reader)
 
     def wake_for(self, due: int) -> None:
-        """Wake one sleeper for what fell due by itself: once, however many in however many processes see it."""
+        """Wake one sleeper for a job that fell due by itself: once, however many sleepers in all processes see it."""
         with uninterrupted(), self._lock, contextlib.suppress(OSError):
             fd = self._opened()
-            fcntl.flock(
-                fd, fcntl.LOCK_EX | fcntl.LOCK_NB
-            )  # if it is taken, another process is writing this very moment
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if it is taken, another process is writing now
             try:
                 # The mark that all of them see is the FIFO's time of modification.
                 if os.fstat(fd).st_mtime_ns != due * 1000:
@@ -69,9 +67,9 @@ class WakePipe:
                 fcntl.flock(fd, fcntl.LOCK_UN)
 
     def sleep(self, seconds: float) -> int:
-        """Sleep until woken, at most so long.  Return 0 if not woken; else how many sleepers have read this byte."""
+        """Sleep until woken, at most ``seconds``.  Returns 0 if not woken; else how many sleepers have read this byte."""
         with self._lock:
-            # A copy: close() may come from another thread while this one sleeps, and the number may be used anew.
+            # A copy: another thread may call close() while this one sleeps, and the number may be used again.
             fd = os.dup(self._opened()) if self._opened() >= 0 else -1
         if fd < 0:
             time.sleep(seconds)
@@ -106,7 +104,7 @@ class WakePipe:
 
 
 class Sleeper:
-    """One wait of one sleeper: whether the work that it sees is its own, or another worker was woken for it."""
+    """One wait of one sleeper: decides whether the work that it sees is for it, or another worker was woken for it."""
 
     def __init__(self, pipe: WakePipe, timeout: float) -> None:
         self._pipe = pipe
@@ -129,7 +127,7 @@ class Sleeper:
         """Sleep until woken, or until it is time to look again."""
         if self._until_due <= 0:
             pause = random.uniform(*_LEFT_TO_OTHERS)
-        else:  # with a FIFO, looking is for lost bytes alone: half as often will do
+        else:  # with a FIFO, polling is only for lost bytes: half as often is enough
             pause = min(self._until_due, look_every * (1 + self._pipe.works))
         pause = max(0.0, min(pause, self._deadline - time.monotonic()))
         if 0 < self.woken < _READERS:
@@ -149,9 +147,9 @@ def _open_fifo(path: Path) -> int:
     try:
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
-        # Read and write, so that opening never waits for the other end and closing one never ends it for others.
+        # Open for reading and writing, so that opening never waits for another end, and closing never ends it for others.
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (AttributeError, OSError):  # a system or a file system without FIFOs: looking every 50 ms has to do
+    except (AttributeError, OSError):  # a system or a file system without FIFOs: sleepers poll every 50 ms
         return -1
     if stat.S_ISFIFO(os.fstat(fd).st_mode):
         return fd

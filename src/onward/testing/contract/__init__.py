@@ -17,7 +17,7 @@ The whole of a backend's test file:
 A backend that cannot do everything says so in its `capabilities`; the tests that need more are skipped and name what is
 missing.  The suite marks its tests with ``promise``: register that marker if you run pytest with strict markers.
 
-Each topic below is a module; read `suite` (how they are put together), `stage` and `builders` (what tests are written with).
+Each topic is a module; read `suite` (the class with all of them), `stage` and `builders` (helpers of the tests).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every arrow of `onward.job.states.MOVES` is walked, and every arrow that is missing there is tried."""
+"""Arrows: tests make every move of `onward.job.states.MOVES`, and try every move that is missing there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ArrowsContract"]
 
 
 def _pass_by(stage: Stage) -> None:
-    """A turn over the job's queue that is full before it gets there: it expires and promotes, but claims another job."""
+    """Make a turn on the job's queue that claims another job: it expires and promotes, and does not reach this one."""
     stage.backend.enqueue([an_envelope(queue="bypass")])
     stage.backend.claim(a_claim(owner="passer-by", queues=("bypass", stage.envelope.queue)))
 
@@ -79,7 +79,7 @@ def _replay(stage: Stage) -> None:
     stage.backend.replay(Query(ids=(stage.id,)))
 
 
-# How each move is asked of a store.  On a job that may not make it, the same call must change nothing.
+# The call for each move.  On a job that may not make the move, the same call must change nothing.
 WALKS: dict[str, Callable[[Stage], None]] = {
     "enqueue": _enqueue,
     "enqueue_later": _enqueue_later,
@@ -111,7 +111,7 @@ def _stage(backend, clock, move: Move) -> Stage:
 
 
 def _without_asking(stored: StoredJob | None) -> StoredJob | None:
-    """Asking a running job to cancel is no move: the job stays where it is, with a mark."""
+    """Return the job without its mark: asking a running job to cancel is no move, it only marks the job."""
     return stored and msgspec.structs.replace(stored, cancel_requested=False, reason=None)
 
 

@@ -1,4 +1,4 @@
-"""Short ways to say what a contract test is about: everything that is not named has a plain default.
+"""Builders of envelopes, claims, sessions and leases for contract tests: everything that is not named has a default.
 
     an_envelope(queue="mail", delay=60)         a real sealed job; any field of a Letter may be named
     some_envelopes(3, queue="mail")             three of them, their ids rising
@@ -8,7 +8,7 @@
     a_failure("no route to host")               what a failed run leaves behind
     SETTLEMENTS                                 every settling move by name, as a function of a lease
 
-Public, so that a backend's author can write more tests with the same words.
+Public, so that a backend's author can write more tests with them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BIRTH = FakeClock().micros()
 
 
 def an_envelope(*, delay: float = 0, payload: object = None, sign: Sign | None = None, **letter: Any) -> Envelope:
-    """A job sealed as a client seals it.  ``letter`` holds fields of `onward.job.envelope.Letter`; ``delay`` is in seconds.
+    """Seal a job as a client does.  ``letter`` holds fields of `onward.job.envelope.Letter`; ``delay`` is in seconds.
 
     >>> an_envelope(queue="mail", delay=0.5).delay
     500000
@@ -73,7 +73,7 @@ def an_envelope(*, delay: float = 0, payload: object = None, sign: Sign | None =
 
 
 def some_envelopes(count: int, **options: Any) -> list[Envelope]:
-    """Equal envelopes, their ids rising."""
+    """Return equal envelopes with rising ids."""
     return [an_envelope(**options) for _ in range(count)]
 
 
@@ -109,7 +109,7 @@ def micros(seconds: float) -> int:
 
 
 def ids(leases: Sequence[Lease] | Sequence[Sealed]) -> list[str]:
-    """The job ids of leases or envelopes, in their order."""
+    """Return the job ids of leases or envelopes, in their order."""
     return [item.envelope.id if isinstance(item, Lease) else item.id for item in leases]
 
 
@@ -133,7 +133,7 @@ every_settlement_but_a_crash = pytest.mark.parametrize("settlement", _NO_CRASH.v
 
 
 def at_once(count: int, act: Callable[[int], T]) -> list[T]:
-    """Run ``act(0) … act(count - 1)`` in threads that start together; the results in that order, or the first error."""
+    """Run ``act(0) … act(count - 1)`` in threads that start together; return the results, or raise the first error."""
     start = threading.Barrier(count)
     results: dict[int, T] = {}
     errors: list[BaseException] = []

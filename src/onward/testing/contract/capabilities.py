@@ -1,4 +1,4 @@
-"""Tests say what a backend must be able to do for them; where it cannot, they are skipped and say so.
+"""Marking tests with the capabilities that they need: on a backend without one of them, the test is skipped.
 
     @needs("priorities")
     def test_…(self, backend): ...
@@ -50,7 +50,7 @@ def needs(*words: str) -> Callable[[Item], Item]:
 
 
 def missing(test: object, backend: Any) -> list[str]:
-    """What this test needs and this backend lacks."""
+    """Return the capabilities that this test needs and this backend lacks."""
     return [word for word in sorted(getattr(test, _ATTRIBUTE, ())) if not _has(backend, word)]
 
 

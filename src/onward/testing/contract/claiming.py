@@ -1,4 +1,4 @@
-"""Claiming: who gets what, in which order, and what a lease says."""
+"""Claiming: which session gets which jobs, in which order, and the fields of a lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock: the store's own decides, and it may stand still or go back without harm."""
+"""The clock: the store's own decides, and it may stop or go back without harm."""
 
 from __future__ import annotations
 

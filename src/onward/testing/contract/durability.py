@@ -1,4 +1,4 @@
-"""Durability: what a call has answered is there when the store is opened again."""
+"""Durability: a job whose enqueue was answered is there when the store is opened again."""
 
 from __future__ import annotations
 

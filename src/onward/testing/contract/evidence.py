@@ -1,4 +1,4 @@
-"""Evidence: a settlement whose answer was lost is sent again, and what happened to the first copy is known.
+"""Evidence: a settlement whose answer was lost is sent again, and the store knows what happened to the first copy.
 
 In this order: the record of the run, then the finished job or its tombstone, then no trace at all.
 """

@@ -16,7 +16,7 @@ every_state = pytest.mark.parametrize("state", list(State))
 
 
 def _one_of_each(backend, clock) -> dict[State, str]:
-    """A job in every state, each of its own queue so that none is claimed by accident."""
+    """Bring a job into every state, each in a queue of its own so that none is claimed by accident."""
     return {state: Stage(backend, clock, queue=f"q-{state}").bring(state).id for state in State}
 
 

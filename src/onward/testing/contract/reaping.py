@@ -1,4 +1,4 @@
-"""What becomes of leases that are taken back: a crash for what had begun, nothing worse than an interruption else."""
+"""Reaping: leases that had begun come back with a crash, the others with an interruption."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _by_settling(backend: Backend, lease: Lease, cause: str) -> State | None:
     return answer.state
 
 
-# A process died with all it held; or the one that a single job had for itself, and its worker says so.
+# A process died with all it held; or the own process of a single job died, and its worker settles that.
 either_way = pytest.mark.parametrize("crash", [_by_reaping, _by_settling], ids=["reaped", "settled"])
 
 

@@ -1,4 +1,4 @@
-"""What a settlement leaves behind beside the job itself: records of runs, tombstones, dead letters."""
+"""Records of runs, tombstones and dead letters, which a settlement writes besides the job itself."""
 
 from __future__ import annotations
 

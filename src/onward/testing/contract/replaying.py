@@ -1,4 +1,4 @@
-"""Replay: a discarded or cancelled job lives again, with its counters reset and its history kept."""
+"""Replay: a discarded or cancelled job is available again, with its counters reset and its history kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplayContract:
         assert stage.stored() == before
 
     def _worn(self, backend: Any, clock: FakeClock) -> StoredJob:
-        """A discarded job with something in every counter and mark."""
+        """Discard a job that has a value in every counter and mark."""
         lease = a_lease(backend, payload={"n": 1})
         backend.progress(lease, b"0.5")
         backend.settle([Settlement.nack(lease, 0, failure=a_failure("first"), spent="spent")])

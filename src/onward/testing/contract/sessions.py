@@ -144,7 +144,7 @@ class SessionsContract:
 class DeadSessionsContract:
     @pytest.fixture
     def dead(self, backend):
-        """The name of a session that was swept."""
+        """Return the name of a session that was swept."""
         backend.open_session(a_session("dead"))
         backend.reap(owner="dead", started=())
         return "dead"

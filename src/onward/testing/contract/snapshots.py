@@ -27,7 +27,7 @@ class SnapshotsContract:
 
     @pytest.fixture
     def seen_while_moving(self, backend, jobs):
-        """Call ``look`` over and over while the jobs are cancelled, replayed, run and abandoned; what it saw."""
+        """Call ``look`` over and over while the jobs are cancelled, replayed, run and abandoned; return what it saw."""
 
         def hammer(look: Callable[[], object]) -> list[object]:
             moving = threading.Event()

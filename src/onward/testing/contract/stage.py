@@ -1,8 +1,8 @@
-"""One job in any state of its life, with a lease that fits it as closely as a stale one can.
+"""One job in any state, with a lease that matches it as closely as a stale one can.
 
 stage = Stage(backend, clock, max_crashes=1)
 stage.bring(State.RETRYABLE)
-stage.lease        the last real lease, or one made up: current token, an owner whose session lives
+stage.lease        the last real lease, or an invented one: current token, an owner whose session is alive
 stage.stored()     the job as the store shows it now
 """
 
@@ -21,7 +21,7 @@ FAR = 3600.0  # seconds: what is due then is not due by accident
 
 
 class Stage:
-    """A job and the one worker that ever had it."""
+    """A job, and the one worker that has claimed it."""
 
     owner = "worker"
 

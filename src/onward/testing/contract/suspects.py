@@ -18,7 +18,7 @@ __all__ = ["SuspectsContract"]
 class SuspectsContract:
     @pytest.fixture
     def crowd(self, backend, clock):
-        """Two clean jobs, a suspect and two clean jobs, in this order, in one queue."""
+        """Enqueue two clean jobs, a suspect and two clean jobs, in this order, in one queue."""
 
         def gather(queue: str = "default", **options: Any) -> tuple[list[Envelope], Sealed, list[Envelope]]:
             suspect = a_lease(backend, owner="crashing", queue=queue, **options).envelope

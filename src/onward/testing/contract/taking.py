@@ -1,4 +1,4 @@
-"""Taking jobs by their ids, for a store that stands beside a broker: a claim like any other, but for who chooses."""
+"""Taking jobs by their ids, for a store beside a broker: a claim like any other, but the caller chooses the jobs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PLENTY = 30.0  # seconds
 
 @contextmanager
 def _transaction(backend: Any) -> Iterator[Any]:
-    """A transaction that is undone unless the test has committed it."""
+    """Yield a transaction, and roll it back unless the test has committed it."""
     completion = backend.begin(at_most=_PLENTY)
     try:
         yield completion
@@ -232,7 +232,7 @@ class CompletingContract:
         assert backend.ack(new).applied
 
     def test_an_adoption_in_the_meantime_loses_nothing(self, backend):
-        """The pump may have opened a successor while the handler worked; the handler does not hear of it."""
+        """Adopt the session while the handler works, as the pump may do without the handler noticing."""
         lease = a_lease(backend)
         backend.open_session(Session(owner="successor"), adopts=lease.owner)
 

@@ -1,4 +1,4 @@
-"""Waiters: the write that ends a hold makes the next job due that sleeps until the key is free."""
+"""Waiters: the write that ends a hold makes the next job due that waits for the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["WaitersContract", "WakingContract"]
 
 
 def _waiter(backend: Backend, **options: Any) -> Lease:
-    """A job that met a busy key and was put back to wait for it."""
+    """Return a job that found a busy key and was put back to wait for it."""
     lease = a_lease(backend, owner="waiting", **options)
     assert lease.hold is Hold.BUSY
     backend.settle([Settlement.snooze(lease, FAR, waits=1)])

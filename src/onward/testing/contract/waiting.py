@@ -1,4 +1,4 @@
-"""Waiting: until there may be work, and never longer than asked.  Only threads and generous bounds, no sleeps."""
+"""Waiting: `wait` returns when there may be work, and never later than asked.  Tests use threads and wide bounds."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ __all__ = ["QueuesWithWorkContract"]
 
 
 def _walk(backend, prefix: str = "", limit: int = 500) -> list[str]:
-    """Every page, to the end."""
+    """Return the queues of all pages."""
     names: list[str] = []
     after = ""
     for _ in range(100):

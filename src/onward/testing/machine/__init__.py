@@ -3,12 +3,13 @@
     def test_my_store_does_what_the_model_does(tmp_path):
         check_against_model(lambda clock: partial(MyBackend.open, fresh_path(tmp_path), clock=clock))
 
-Hypothesis chooses the commands (what is enqueued, which session claims and settles, what people ask for, how time passes)
-and, when an answer or a job differs, finds the shortest list of commands that shows it.  For stores with `Inspection`;
-needs ``hypothesis``.
+Hypothesis chooses the commands (enqueues, claims and settlements of sessions, requests of people, steps of the clock) and,
+when an answer or a job differs, finds the shortest list of commands that shows it.  For stores with `Inspection`; needs
+``hypothesis``.
 
 Read `model` with `model_job` (the contract once more, as dictionaries and loops; it shares no code with any store), `asking`
-(what people ask of it), `model_notes`, `drawing` (which commands there are), `machine`, `note_rules`, `comparing`.
+(what people ask of it), `model_notes`, `model_schedules`, `drawing` (which commands there are), `machine`, `note_rules`,
+`schedule_rules`, `comparing`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people ask of the model: the verbs of `Inspection`."""
+"""The verbs of `Inspection`, on the model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AskedModel(Model):
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
 
     def seen_queues(self) -> Sequence[QueueCounts]:
-        """Those of `overview`."""
+        """Return the queues of `overview`."""
         return [
             QueueCounts(
                 name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE}
@@ -60,7 +60,7 @@ class AskedModel(Model):
         ]
 
     def seen_sessions(self) -> Sequence[tuple[str, int, int]]:
-        """Owner, expiry and number of leases."""
+        """Return owner, expiry and number of leases of each session."""
         return [(owner, row.expires_at, len(self.held_by(owner))) for owner, row in sorted(self.sessions.items())]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:

@@ -1,4 +1,4 @@
-"""Answers as they are compared: without what the contract leaves to the backend, and in one order where it names none."""
+"""Comparing answers: without what the contract leaves to the backend, and in one order where the contract names none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _differences(where: str, found: Any, expected: Any) -> list[str]:
 
 
 def leases(found: Sequence[Lease], *, ordered: bool = True) -> list[dict[str, Any]]:
-    """Leases without their receipts; of the envelope what a `Sealed` has."""
+    """Return leases without their receipts; with the part of the envelope that a `Sealed` has."""
     seen = []
     for lease in found if ordered else sorted(found, key=lambda lease: lease.envelope.id):
         envelope = lease.envelope
@@ -49,7 +49,7 @@ def reaped(found: Sequence[Reaped], *, cause: str | None) -> list[Reaped]:
 
 
 def jobs(expected: Sequence[StoredJob | None], found: Sequence[StoredJob | None]) -> list[StoredJob | None]:
-    """Return what is expected, with the words of the backend where the words are its own."""
+    """Return the expected job, with the texts of the backend where the contract does not define them."""
     if len(expected) != len(found):
         return list(expected)
     pairs = zip(expected, found, strict=True)
@@ -66,7 +66,7 @@ def _in_its_words(expected: StoredJob, found: StoredJob) -> StoredJob:
 
 
 def _run_in_its_words(expected: Run, found: Run) -> Run:
-    """A crash has the cause in its message; a nack need not say what failed."""
+    """Return an expected run with the backend's message where the contract does not define it."""
     if expected.failure.kind == "" and expected.failure.message in found.failure.message:
         return replace(expected, failure=found.failure)
     return expected

@@ -1,4 +1,4 @@
-"""What the machine draws: jobs, settlements, claims.  Few names and few times, so that things meet."""
+"""The strategies of the machine: jobs, settlements, claims.  Few names and few times, so that they coincide often."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ signal_names = st.sampled_from(("go", "go", "stop"))
 
 
 def _some_of(most: int, *often: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
-    """At most so many of these options: mostly plain things meet more often."""
+    """Draw at most ``most`` of these options: jobs with few options coincide more often."""
     drawn = [st.tuples(st.just(name), options[name]) for name in (*options, *often)]
     return st.lists(st.one_of(drawn), max_size=most).map(dict)
 
@@ -81,7 +81,7 @@ plans = _some_of(
 )
 
 
-# What all jobs of one example share, unless they say otherwise: what is rare among many meets often among its like.
+# The options that all jobs of one example share, unless they have their own: so that rare options coincide.
 themes = st.sampled_from(
     (
         {},

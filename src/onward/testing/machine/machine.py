@@ -44,6 +44,7 @@ from onward.testing.machine.drawing import (
     themes,
 )
 from onward.testing.machine.note_rules import NoteRules
+from onward.testing.machine.schedule_rules import ScheduleRules
 
 __all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]
 
@@ -53,7 +54,7 @@ EVERYTHING = Query(limit=1_000_000)
 
 
 class InspectedBackend(Backend, Inspection, Notes, Protocol):
-    """A backend that can be looked into: another one cannot be compared.  Its notes only if it has that capability."""
+    """A backend with `Inspection`: another one cannot be compared.  Notes are compared if it has that capability."""
 
 
 NewStore = Callable[[FakeClock], Callable[[], InspectedBackend]]  # makes an empty store, and gives what opens it
@@ -67,8 +68,8 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(NoteRules):
-    """Every command of the contract, with the backend in one hand and the model in the other."""
+class ContractMachine(NoteRules, ScheduleRules):
+    """Sends every command of the contract to the backend and to the model, and compares the answers."""
 
     new_store: ClassVar[NewStore]
     tally: ClassVar[Tally]
@@ -136,7 +137,7 @@ class ContractMachine(NoteRules):
     @precondition(lambda self: self.model.live)
     @rule(owner=owners, claim=claims)
     def claim(self, owner: str, claim: Claim) -> None:
-        """Open or renew, and claim: the convenience."""
+        """Open or renew a session, and claim."""
         found = self.backend.claim(replace(claim, owner=owner))
         self.model.open_session(Session(owner=owner, lease_for=claim.lease_for))
         expected = self.model.turn(Turn(owner=owner, claim=claim)).leases
@@ -146,7 +147,7 @@ class ContractMachine(NoteRules):
     @precondition(lambda self: self.model.live)
     @rule(owner=owners, claim=claims, acts=st.lists(settlings, max_size=3))
     def work(self, owner: str, claim: Claim, acts: list[Act]) -> None:
-        """As a worker does: claim, put back what waits for a hold, and settle some of the rest."""
+        """Claim, put back what waits for a hold, and settle some of the rest, as a worker does."""
         self.claim(owner, claim)
         held = [lease for lease in reversed(self.leases) if self.model.holds_lease(lease, owner)]
         heeded = [(lease, HEEDED[lease.hold]) for lease in held if lease.hold in HEEDED]
@@ -170,7 +171,7 @@ class ContractMachine(NoteRules):
 
     @rule(acts=st.lists(st.tuples(numbers, settlings), max_size=3), claim=st.none() | claims, owner=owners)
     def turn_of(self, acts: list[tuple[int, Act]], claim: Claim | None, owner: str) -> None:
-        """Take a turn under any owner, whichever session holds the leases, alive or not."""
+        """Make a turn under any owner, whichever session holds the leases, alive or not."""
         self._turn(acts if self.leases else [], claim, owner)
 
     def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
@@ -197,7 +198,7 @@ class ContractMachine(NoteRules):
         return any(job.state is State.EXECUTING for job in self.model.live.values())
 
     def _lease(self, number: int, owner: str | None = None) -> Lease:
-        """Those that are still good first, this owner's before others', new ones before old ones; then the stale ones."""
+        """Return a lease: valid ones first, this owner's before others', new ones before old ones; then stale ones."""
         ranked = self.leases[::-1]
         ranked.sort(key=lambda lease: (not self.model.holds_lease(lease, lease.owner), lease.owner != owner))
         return ranked[number % len(ranked)]

@@ -18,6 +18,7 @@ from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
 from onward.testing.machine.model_notes import ModelNotes
+from onward.testing.machine.model_schedules import ModelSchedules
 
 __all__ = ["Model"]
 
@@ -35,7 +36,7 @@ class _Row:
     lease_for: int
 
 
-class Model(ModelNotes):
+class Model(ModelSchedules, ModelNotes):
     """What a store knows, and the verbs of `Backend`."""
 
     def __init__(self, clock: Clock) -> None:

@@ -14,17 +14,27 @@ local function dead(id)
   if record and record[TOMB] == 0 then return record, raw end
 end
 
+-- Whether the notes of a job are those that were read.
+local function has_notes(id, read)
+  local key = P .. 'notes:' .. id
+  if redis.call('HLEN', key) ~= #read then return false end
+  for _, note in ipairs(read) do
+    if redis.call('HGET', key, note[1]) ~= ARGV[note[2]] then return false end
+  end
+  return true
+end
+
 even_if_full()
 local ids, gone = {}, {}
 for at, each in ipairs(seen) do ids[at] = each[1] end
 load(ids)
 for _, each in ipairs(seen) do
-  local id, is_dead, state, delivery, attempts, crashes, interruptions, at = unpack(each)
+  local id, is_dead, notes, state, delivery, attempts, crashes, interruptions, at = unpack(each)
   local record, raw
   if is_dead then record, raw = dead(id) else record = job(id) end
   if record and record[QUEUE] == queue and record[STATE] == state and record[DELIVERY] == delivery
       and record[ATTEMPTS] == attempts and record[CRASHES] == crashes and record[INTERRUPTIONS] == interruptions
-      and (is_dead and record[ENDED] or record[AT]) == at then
+      and (is_dead and record[ENDED] or record[AT]) == at and has_notes(id, notes) then
     if is_dead then forget(id, raw) else drop_live(record) end
     gone[#gone + 1] = id
   end
