@@ -87,10 +87,10 @@ class KeepsLimits(Protocol):
         """Return every limit, by kind and name."""
         ...
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
         """Choose bounds, which beat the declared ones until they are set to none.  False: there is no such limit.
 
-        A queue's limit is made if there is none.
+        ``new``: it is made if there is none.  A queue's limit without bounds is dropped.
         """
         ...
 

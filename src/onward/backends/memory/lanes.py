@@ -144,10 +144,10 @@ class MemoryLanes:
             view = MemoryView(self._store, now)
             return [state_of(self._store.limits[key], view) for key in sorted(self._store.limits)]
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
         with self._writing():
             row = self._store.limits.get((kind, name))
-            if row is None and kind != "queue":
+            if row is None and not new:
                 return False
             row = row or LimitRow(kind=kind, name=name)
             row = self._store.limits[kind, name] = msgspec.structs.replace(row, chosen=chosen)
