@@ -327,7 +327,7 @@ class TestRefusals:
                 connection.execute(text(WRITE.format("no")))
 
         told = self._told(jobs, use)
-        assert "another" in told or "speaks to a sqlite database" in told
+        assert "another" in told or "connection to a sqlite database" in told
         assert other.effects() == []
         engine.dispose()
 
@@ -344,7 +344,7 @@ class TestRefusals:
                 with ctx.transaction(connection):
                     pass
 
-        assert "this run has had its transaction" in self._told(jobs, use)
+        assert "this run has already had its transaction" in self._told(jobs, use)
 
     def test_what_is_said_after_the_block(self, jobs, engine, note):
         def use(ctx):
