@@ -527,6 +527,21 @@ def test_what_is_deleted_runs_no_more(jobs, clock, report, ran):
 
 
 @pytest.mark.promise("S90")
+@pytest.mark.parametrize("verb", ["pause", "delete"])
+def test_an_occurrence_that_runs_goes_on_when_its_schedule_is_stopped(jobs, clock, report, claim_elsewhere, verb):
+    jobs.schedules.create("s", "@every 30s", report.call("acme"))
+    jobs.schedules.tick()
+    clock.advance(30)
+    (lease,) = claim_elsewhere(jobs)
+
+    getattr(jobs.schedules, verb)("s")
+
+    assert jobs.get(lease.envelope.id).state is State.EXECUTING
+    assert jobs.backend.ack(lease).applied
+    assert jobs.counts()[State.SCHEDULED] == 0
+
+
+@pytest.mark.promise("S90")
 def test_running_now_is_one_more_job_and_moves_no_tick(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 30s", report.call("acme"), overlap="skip")
     jobs.schedules.tick()
@@ -791,6 +806,14 @@ def test_arguments_that_no_caller_passes_are_missed_at_once(jobs):
         jobs.schedule("@hourly", args="acme")(needy)
     with pytest.raises(OptionError, match="leave out delay"):
         jobs.schedules.create("s", "@hourly", needy.using(delay=5).call("acme"))
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("catchup", "catch_up"), ("overlaps", "overlap"), ("environment", "environments")]
+)
+def test_an_option_that_does_not_exist_is_told_with_the_nearest(jobs, option, meant):
+    with pytest.raises(OptionError, match=f"no option '{option}': did you mean '{meant}'"):
+        jobs.schedule("@hourly", **{option: "skip"})
 
 
 def test_two_schedules_of_one_name_are_refused(jobs, report):

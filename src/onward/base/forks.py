@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from onward.base.logs import get_logger
 
@@ -52,16 +52,15 @@ def call_in_child(begin_anew: Callable[[], object]) -> None:
 
     For what the parent goes on with and the child begins anew: locks that other threads may hold, threads, connections.
     """
-    # Not a `WeakMethod`: at the end of the process the collector may clear what its callback needs, and stderr tells.
     method = cast("MethodType", begin_anew)
-    owner = weakref.ref(method.__self__, lambda _: _watched.pop(key, None))
-    subject = _InChild(owner, method.__func__)
+    # No `WeakMethod`: at the end of the interpreter it is called for the method too, when this has dropped it already.
+    subject = _InChild(weakref.ref(method.__self__, lambda _: _watched.pop(key, None)), method.__func__)
     key = id(subject)
     _watched[key] = lambda: subject
 
 
 class _InChild:
-    def __init__(self, owner: Callable[[], object], begin_anew: Callable[[Any], object]) -> None:
+    def __init__(self, owner: weakref.ref[object], begin_anew: Callable[..., object]) -> None:
         self._owner = owner
         self._begin_anew = begin_anew
 
