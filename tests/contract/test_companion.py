@@ -20,11 +20,13 @@ from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import DueContract, EnqueueingContract, RefusedContract, RetriedEnqueueContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import RunNowContract
+from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
+from onward.testing.contract.signals import SignalsContract, WaitingForSignalsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.waiters import WaitersContract
 from onward.testing.contract.waiting import WaitingContract
@@ -107,6 +109,9 @@ class Shared(
     WaitingContract,
     BookingContract,
     TakingBackContract,
+    NotesContract,
+    SignalsContract,
+    WaitingForSignalsContract,
 ):
     """The topics in which both have a part.  In the others only the store is asked: they are its own suite's."""
 

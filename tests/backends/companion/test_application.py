@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from onward import Fixed, Onward
+from onward import Fixed, JobContext, NoDelay, Onward
 from onward.cli import main
 from onward.errors import BackendMisconfigured, JobDiscardedError, OptionError, Unsupported
 from onward.testing.clock import FakeClock
@@ -148,7 +148,7 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(server, store, tmp
             """
             import os, signal
             from pathlib import Path
-            from onward import Fixed, Onward
+            from onward import Fixed, JobContext, NoDelay, Onward
 
             jobs = Onward(os.environ["SHOP"])
             here = Path(os.environ["HERE"])
@@ -206,3 +206,38 @@ def test_many_results_are_read_from_the_store(jobs):
     jobs.drain()
 
     assert jobs.results(handles, timeout=10) == [2, 4]
+
+
+@pytest.mark.promise("S70")
+def test_steps_and_signals_are_kept_by_the_store(jobs):
+    calls = []
+
+    @jobs.job(max_retries=1, retry=NoDelay())
+    def work(ctx: JobContext) -> bool:
+        ctx.step("charge", calls.append, 1)
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return ctx.wait_for("go", timeout="7d", returns=bool)
+
+    handle = work.enqueue()
+    jobs.drain()
+    assert handle.record().waiting_for == "go"
+    assert jobs.signal(handle.id, "go", True)
+    eventually(lambda: jobs.drain() == 1)
+
+    assert handle.result(timeout=0) is True
+    assert calls == [1]
+
+
+@pytest.mark.promise("S66", "S70")
+def test_a_sleeping_job_goes_on_when_its_message_comes(jobs):
+    @jobs.job
+    def work(ctx: JobContext) -> int:
+        ctx.sleep("nap", 1)
+        return ctx.delivery
+
+    handle = work.enqueue()
+    jobs.drain()
+    eventually(lambda: jobs.drain() == 1)
+
+    assert handle.result(timeout=0) == 2

@@ -52,6 +52,7 @@ from onward.backend import (
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
+from onward.backends.companion.notes import CompanionNotes
 from onward.backends.companion.putting import Putter
 from onward.backends.companion.schedules import CompanionSchedules
 from onward.backends.companion.sweeping import Sweep
@@ -70,7 +71,7 @@ logger = get_logger("onward.companion")
 _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 
 
-class AccompaniedBackend(CompanionSchedules, Backend):
+class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
     """A broker with its companion store."""
 
     def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
@@ -302,6 +303,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         holds=store.holds,
         knows_ids=store.knows_ids,
         remembers=store.remembers,
+        notes=store.notes,
         schedules=store.schedules,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
