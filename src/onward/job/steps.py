@@ -19,7 +19,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -236,7 +236,7 @@ class Steps:
         """Return when a sleep or a wait is over: so long after the store noted it."""
         return mark.at + int(self._notebook.open(key, mark.sealed))
 
-    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> None:
+    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> NoReturn:
         self._suspended = JobSuspended(max(_SHORTEST, delay), awaits, notes)
         raise self._suspended
 
