@@ -17,6 +17,7 @@ from pathlib import Path
 from onward.app import Onward
 from onward.cli.command import Command
 from onward.cli.commands import TREE
+from onward.client.schedules import PolicyOptions, ScheduleOptions
 from onward.job.context import JobContext
 from onward.job.definition import JobOptions, SharedOptions, UsingOptions
 from onward.worker.options import WorkerOptions
@@ -60,6 +61,9 @@ def _page(root: Path) -> Iterator[str]:
     yield "## Of a call only\n"
     yield '`job.using(...)`, and `jobs.enqueue("name", {...}, ...)` for a job that only another program knows.\n'
     yield from _table(using)
+    yield "## Of a schedule\n"
+    yield '`@jobs.schedule("0 9 * * *", ...)` beside `@jobs.job`; `jobs.schedules.create` takes the first four, too.\n'
+    yield from _table(documented(PolicyOptions) | documented(ScheduleOptions))
     yield "## What a run knows\n"
     yield "A first parameter annotated `ctx: JobContext` is filled in.\n"
     yield from _table(_context())

@@ -264,6 +264,20 @@ def test_an_occurrence_that_starts_late_stands_for_the_newer_ones(jobs, clock, r
     assert [job.state for job in jobs.schedules.get("s").last(5)] == [State.COMPLETED]
 
 
+def test_occurrences_that_one_claim_takes_together_run_once(jobs, clock, report, ran, eventually):
+    jobs.schedules.create("s", "@every 20s", report.call("acme"))
+    jobs.schedules.tick()
+    clock.advance(60)
+
+    with jobs.worker(concurrency=5):
+        eventually(lambda: len(ran) and jobs.counts()[State.COMPLETED] + jobs.counts()[State.SCHEDULED] >= 3)
+        eventually(lambda: not jobs.counts()[State.EXECUTING])
+    clock.advance(10)
+    jobs.drain()
+
+    assert len(ran) == 1
+
+
 def test_an_occurrence_that_starts_late_is_skipped_where_that_is_the_policy(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 20s", report.call("acme"), catch_up="skip")
     jobs.schedules.tick()
@@ -346,9 +360,8 @@ def test_an_occurrence_waits_for_the_one_before_and_only_one_does(jobs, clock, b
     assert ran == []
     clock.advance(30)
     jobs.drain()
-    assert [job.reason for job in jobs.schedules.get("s").last(1)] == [
-        "an earlier tick of its schedule waits, and stands for it"
-    ]
+    (newest,) = jobs.schedules.get("s").last(1)
+    assert "of an earlier tick waits, and stands for it" in newest.reason
 
     jobs.backend.ack(lease)
     clock.advance(1)
@@ -511,6 +524,21 @@ def test_what_is_deleted_runs_no_more(jobs, clock, report, ran):
     assert ran == []
     with pytest.raises(ScheduleNotFound):
         jobs.schedules.get("s")
+
+
+@pytest.mark.promise("S90")
+@pytest.mark.parametrize("verb", ["pause", "delete"])
+def test_an_occurrence_that_runs_goes_on_when_its_schedule_is_stopped(jobs, clock, report, claim_elsewhere, verb):
+    jobs.schedules.create("s", "@every 30s", report.call("acme"))
+    jobs.schedules.tick()
+    clock.advance(30)
+    (lease,) = claim_elsewhere(jobs)
+
+    getattr(jobs.schedules, verb)("s")
+
+    assert jobs.get(lease.envelope.id).state is State.EXECUTING
+    assert jobs.backend.ack(lease).applied
+    assert jobs.counts()[State.SCHEDULED] == 0
 
 
 @pytest.mark.promise("S90")
@@ -778,6 +806,14 @@ def test_arguments_that_no_caller_passes_are_missed_at_once(jobs):
         jobs.schedule("@hourly", args="acme")(needy)
     with pytest.raises(OptionError, match="leave out delay"):
         jobs.schedules.create("s", "@hourly", needy.using(delay=5).call("acme"))
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("catchup", "catch_up"), ("overlaps", "overlap"), ("environment", "environments")]
+)
+def test_an_option_that_does_not_exist_is_told_with_the_nearest(jobs, option, meant):
+    with pytest.raises(OptionError, match=f"no option '{option}': did you mean '{meant}'"):
+        jobs.schedule("@hourly", **{option: "skip"})
 
 
 def test_two_schedules_of_one_name_are_refused(jobs, report):

@@ -577,6 +577,37 @@ class TestSuspension:
         message = f"ctx.{call}('x') was called and not awaited: write `await` before it"
         assert failures(jobs, handle) == [("StepError", message)]
 
+    def test_in_a_task_group_it_ends_the_run_as_well(self, jobs, clock):
+        @jobs.job(max_retries=0)
+        async def work(ctx: AsyncJobContext) -> int:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(ctx.sleep("nap", 60))
+                step = group.create_task(ctx.step("step", int))
+            return step.result()
+
+        handle = work.enqueue()
+        jobs.drain()
+        assert handle.state() == "scheduled", failures(jobs, handle)
+        clock.advance(60)
+        jobs.drain()
+        assert handle.result() == 0
+
+    def test_a_task_group_with_another_error_has_failed_by_it(self, jobs):
+        async def fail() -> None:
+            raise ValueError("no luck")
+
+        @jobs.job(max_retries=0)
+        async def work(ctx: AsyncJobContext) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(ctx.sleep("nap", 60))
+                group.create_task(fail())
+
+        handle = work.enqueue()
+        jobs.drain()
+
+        ((kind, _),) = failures(jobs, handle)
+        assert kind == "BaseExceptionGroup"
+
     def test_a_hook_around_it_sees_it_pass(self, jobs, calls):
         @jobs.around
         def watch(ctx: JobContext):

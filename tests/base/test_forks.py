@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -83,6 +85,22 @@ def test_what_is_gone_begins_nothing_anew():
 
     assert fork_and_ask(lambda: notes) == "[]"
     assert len(forks._watched) < watched
+
+
+def test_an_object_that_lives_until_the_process_ends_leaves_no_text_on_stderr():
+    program = """
+from onward.base import forks
+
+class Subject:
+    def begin_anew(self): ...
+
+subject = Subject()
+forks.call_in_child(subject.begin_anew)
+"""
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ended.stderr == ""
 
 
 def test_what_was_done_first_is_undone_last():

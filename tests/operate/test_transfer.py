@@ -103,16 +103,16 @@ def test_a_job_that_the_target_refuses_stays_and_is_named(source, target, monkey
     assert source.get(envelopes[3].id).queue == "default"
 
 
-@pytest.mark.parametrize("kind", ["redis"])
-def test_a_job_with_notes_stays_where_the_target_keeps_none(source, open_store, kind):
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_the_notes_of_a_job_go_with_it(source, open_store, kind):
     source.enqueue([noted := an_envelope(), *some_envelopes(2)])
     source.signal(noted.id, "paid", b"1")
+    notes = source.notes(noted.id)
     target = open_store(kind)
 
-    report = Transfer(source, target).move("default")
+    assert Transfer(source, target).move("default").is_complete
 
-    assert (report.moved, report.stayed) == (2, {noted.id: "it has notes, or waits for a signal: Redis keeps no notes"})
-    assert source.notes(noted.id)[0].value == b"1"
+    assert (target.notes(noted.id), source.notes(noted.id)) == (notes, [])
 
 
 def test_a_job_that_is_there_already_is_not_copied_again(source, target):

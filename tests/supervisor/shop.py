@@ -219,6 +219,17 @@ def babble(ctx: JobContext) -> int:
     return ctx.delivery
 
 
+@jobs.job
+def step_and_hold(ctx: JobContext) -> list[int]:
+    ctx.step("one", note, "stepped", number=1)
+    ctx.step("two", note, "stepped", number=2)
+    note("holding", delivery=ctx.delivery)
+    if ctx.delivery == 1:
+        wait_for("never")
+    ctx.step("three", note, "stepped", number=3)
+    return [ctx.delivery]
+
+
 # In processes of their own
 
 

@@ -169,3 +169,19 @@ def test_a_process_that_sends_a_malformed_message_is_killed_and_the_others_work_
     assert babbler.errors[0].message.startswith("it sent a malformed message")
     assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 0)
     assert fleet.stop() == 0
+
+
+@pytest.mark.redis_too
+@pytest.mark.promise("S62")
+def test_steps_that_were_noted_are_not_called_again_when_their_process_is_killed(open_shop, start):
+    shop = open_shop(lease_for=600)
+    if not shop.jobs.backend.capabilities.notes:
+        pytest.skip("this store does not declare: notes")
+    fleet = start(shop, "--concurrency", 2)
+    handle = shop.step_and_hold.enqueue()
+    os.kill(shop.noted("holding", delivery=1)["pid"], signal.SIGKILL)
+    (record,) = shop.ended(handle)
+
+    assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, [2])
+    assert [line["number"] for line in shop.diary("stepped")] == [1, 2, 3]
+    assert fleet.stop() == 0

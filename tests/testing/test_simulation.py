@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -584,6 +585,30 @@ class TestEffects:
             shop.save(Shy())
 
         assert shop.simulate(work, observe=lambda: len(shop.saved) > 0).passed
+
+
+def test_the_hooks_of_the_application_are_entered_and_its_stamps_travel():
+    with Onward("memory://") as jobs:
+        seen, sent = [], []
+
+        @jobs.stamp
+        def tenant(job: str) -> dict[str, str]:
+            return {"tenant": "acme"}
+
+        @jobs.around
+        def hook(ctx: JobContext) -> Iterator[None]:
+            seen.append(ctx.meta["tenant"])
+            yield
+
+        @jobs.job
+        def work() -> None:
+            if not sent:
+                sent.append("mail")
+
+        simulate(work, observe=lambda: list(sent), reset=sent.clear).assert_idempotent()
+
+    assert len(seen) >= 2
+    assert set(seen) == {"acme"}
 
 
 class TestSteps:

@@ -31,7 +31,6 @@ AFTER = {
 @pytest.mark.parametrize(
     ("driver", "where", "when"),
     [(*each, "before") for each in TABLE] + [(*each, "after") for each in sorted(AFTER)],
-    ids="-".join,
 )
 def test_the_job_is_completed_if_and_only_if_the_transaction_commits(driver, where, when, request, tmp_path):
     database = request.getfixturevalue(f"{where}_database")
@@ -344,7 +343,7 @@ class TestRefusals:
                 with ctx.transaction(connection):
                     pass
 
-        assert "this run has had its transaction" in self._told(jobs, use)
+        assert "this run has already had its transaction" in self._told(jobs, use)
 
     def test_what_is_said_after_the_block(self, jobs, engine, note):
         def use(ctx):

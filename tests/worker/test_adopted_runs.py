@@ -1,8 +1,10 @@
 """A run whose session was adopted by a successor goes on: what it writes is fenced by the owner of now, on every store."""
 
+import threading
+
 import pytest
 
-from onward import BackendUnavailable, JobContext
+from onward import BackendUnavailable, JobContext, NoDelay
 from onward.worker import breaker
 from tests.application.every_store import redis_server, store, url  # noqa: F401
 
@@ -33,6 +35,12 @@ def adopt(monkeypatch):
     return adopt
 
 
+@pytest.fixture
+def needs_notes(jobs):
+    if not jobs.backend.capabilities.notes:
+        pytest.skip("this store does not declare: notes")
+
+
 def test_progress_is_kept_after_an_adoption(jobs, work_on, adopt, gate):
     @jobs.job
     def work(ctx: JobContext) -> bool:
@@ -52,3 +60,75 @@ def test_progress_is_kept_after_an_adoption(jobs, work_on, adopt, gate):
     worker.milestones.wait_for("settled")
     assert handle.result() is False
     assert handle.record().progress.note == "after it"
+
+
+@pytest.mark.promise("S62")
+@pytest.mark.usefixtures("needs_notes")
+def test_a_step_is_noted_after_an_adoption(jobs, work_on, adopt, gate):
+    calls = []
+
+    @jobs.job(max_retries=1, retry=NoDelay())
+    def work(ctx: JobContext) -> list[int]:
+        ctx.step("before", calls.append, 1)
+        if ctx.attempt == 1:
+            gate.pass_through()
+        ctx.step("after", calls.append, 2)
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return calls
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    adopt(jobs, worker)
+    gate.open()
+
+    worker.milestones.wait_for("settled", 2)
+    assert handle.result() == [1, 2]
+
+
+@pytest.mark.promise("S62")
+@pytest.mark.usefixtures("needs_notes")
+def test_a_step_that_ends_while_a_successor_adopts_the_session_is_noted_under_its_name(
+    jobs, work_on, gate, monkeypatch
+):
+    """The store knows the new owner, and this process does not yet."""
+    adopted, refused = threading.Event(), threading.Event()
+    turn, open_session, note = jobs.backend.turn, jobs.backend.open_session, jobs.backend.note
+
+    def lost(asked):
+        turn(asked)
+        monkeypatch.setattr(jobs.backend, "turn", turn)
+        raise BackendUnavailable("the answer was lost")
+
+    def slow(session, *, adopts=None):
+        held = open_session(session, adopts=adopts)
+        adopted.set()
+        assert refused.wait(30)
+        return held
+
+    def watched(lease, name, value):
+        noted = note(lease, name, value)
+        if not noted:
+            refused.set()
+        return noted
+
+    @jobs.job
+    def work(ctx: JobContext) -> bool:
+        gate.pass_through()
+        assert adopted.wait(30)
+        ctx.step("x", int)
+        return ctx.lost
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    monkeypatch.setattr(jobs.backend, "turn", lost)
+    monkeypatch.setattr(jobs.backend, "open_session", slow)
+    monkeypatch.setattr(jobs.backend, "note", watched)
+    worker._pump.wake()
+    gate.open()
+
+    worker.milestones.wait_for("settled")
+    assert handle.result() is False
+    assert [note.name for note in jobs.notes(handle.id)] == ["x"]

@@ -41,7 +41,7 @@ class _RunNotebook:
         self._runtime = runtime
 
     def read(self) -> dict[str, Noted]:
-        notes = self._patiently(lambda: self._runtime.notes.notes(self._lease.envelope.id))
+        notes = self._with_retries(lambda: self._runtime.notes.notes(self._lease.envelope.id))
         return {note.name: Noted(note.value, note.at) for note in notes}
 
     def open(self, name: str, sealed: bytes) -> bytes:
@@ -53,7 +53,7 @@ class _RunNotebook:
         return self._runtime.note_seals.seal(envelope.id, envelope.queue, name, value, private=self._lease.private)
 
     def write(self, name: str, sealed: bytes) -> None:
-        if not self._patiently(lambda: self._noted(name, sealed)):
+        if not self._with_retries(lambda: self._noted(name, sealed)):
             self._context.lose()
             raise LeaseLost(
                 f"job {self._context.id} is no longer this worker's: {name[1:]!r} was not noted, and the worker that has "
@@ -66,8 +66,8 @@ class _RunNotebook:
             raise BackendUnavailable("the session of this worker is being adopted by its successor")
         return noted
 
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """Ask again while the store does not answer: to give up would mean to call a step again that has had its effect."""
+    def _with_retries(self, act: Callable[[], T]) -> T:
+        """Call the store again while it is unavailable: without an answer, a step that had its effect runs again."""
         deadline, pause = time.monotonic() + self._runtime.patience, _FIRST_PAUSE
         while True:
             try:

@@ -4,8 +4,8 @@ An occurrence is late when newer ticks of its schedule are due.  With ``catch_up
 begun, and stands for them; with ``"skip"`` it is skipped.  With a number, or ``overlap="allow"``, all of them run.
 
 An occurrence that meets another one running waits (``queue``), is skipped (``skip``), or asks the other to stop and waits
-(``cancel``).  Of those that wait with ``catch_up="once"`` one is enough: a second one is skipped.  A retry is no tick: it is
-never skipped, and waits.
+(``cancel``).  With ``catch_up="once"`` it is skipped if another one stands for it: an earlier one that waits, or one that
+began when this tick was due already.  A retry is no tick: it is never skipped, and waits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from onward.backend import Backend, Inspection, Schedules
 from onward.base.logs import get_logger
+from onward.base.wording import counted
 from onward.errors import BackendError
 from onward.flow.schedule import ids_of, newer_ticks, timetable_of
 from onward.job.envelope import Occurrence
@@ -66,17 +67,27 @@ class Occurrences:
         if newer and occurrence.catch_up == "skip" and not replayed:
             return tick, Skipped("a newer tick of its schedule is due")
         if busy:
-            waiting = occurrence.catch_up == "once" and self._is_any_waiting(occurrence)
-            return tick, Skipped("an earlier tick of its schedule waits, and stands for it") if waiting else None
+            return tick, self._stood_for(lease, occurrence) if occurrence.catch_up == "once" else None
         return (self._stand_for(occurrence, newer) if newer else tick), None
 
     def _stand_for(self, occurrence: Occurrence, newer: Sequence[int]) -> int:
         """Take the newer occurrences back; return the newest tick that this one stands for."""
         ticks = dict(zip(ids_of(self._namespace, occurrence.name, list(newer)), newer, strict=True))
-        removed = cast("Schedules", self._backend).take_back(list(ticks))
-        return max((ticks[each] for each in removed if each in ticks), default=occurrence.tick)
+        removed = [each for each in cast("Schedules", self._backend).take_back(list(ticks)) if each in ticks]
+        if removed:
+            logger.info(
+                "schedule %s: a late occurrence stands for %s", occurrence.name, counted(len(removed), "newer tick")
+            )
+        return max((ticks[each] for each in removed), default=occurrence.tick)
 
-    def _is_any_waiting(self, occurrence: Occurrence) -> bool:
+    def _stood_for(self, lease: Lease, occurrence: Occurrence) -> Skipped | None:
+        """Say which earlier occurrence stands for one that would have to wait; None if none does."""
         earlier = list(islice(timetable_of(occurrence).before(occurrence.tick), _LOOKED_BACK))
-        stored = self._inspection.get_many(ids_of(self._namespace, occurrence.name, earlier))
-        return any(each.state in (State.AVAILABLE, State.SCHEDULED) and not each.attempts for each in stored)
+        for job in self._inspection.get_many(ids_of(self._namespace, occurrence.name, earlier)):
+            if job.attempts:
+                continue
+            if job.state in (State.AVAILABLE, State.SCHEDULED):
+                return Skipped(f"job {job.id} of an earlier tick waits, and stands for it")
+            if job.id == lease.holder and job.started_at is not None and job.started_at >= occurrence.tick:
+                return Skipped(f"job {job.id} of an earlier tick began after this one was due, and stands for it")
+        return None

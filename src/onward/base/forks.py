@@ -9,7 +9,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from types import MethodType
+from typing import Protocol, cast
 
 from onward.base.logs import get_logger
 
@@ -51,21 +52,24 @@ def call_in_child(begin_anew: Callable[[], object]) -> None:
 
     For what the parent goes on with and the child begins anew: locks that other threads may hold, threads, connections.
     """
-    subject = _InChild(weakref.WeakMethod(begin_anew, lambda _: _watched.pop(key, None)))
+    method = cast("MethodType", begin_anew)
+    # No `WeakMethod`: at the end of the interpreter it is called for the method too, when this has dropped it already.
+    subject = _InChild(weakref.ref(method.__self__, lambda _: _watched.pop(key, None)), method.__func__)
     key = id(subject)
     _watched[key] = lambda: subject
 
 
 class _InChild:
-    def __init__(self, begin_anew: weakref.WeakMethod[Callable[[], object]]) -> None:
+    def __init__(self, owner: weakref.ref[object], begin_anew: Callable[..., object]) -> None:
+        self._owner = owner
         self._begin_anew = begin_anew
 
     def before_fork(self) -> None:
         """Do nothing."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        if in_child and (begin_anew := self._begin_anew()) is not None:
-            begin_anew()
+        if in_child and (owner := self._owner()) is not None:
+            self._begin_anew(owner)
 
 
 def _before() -> None:

@@ -255,7 +255,9 @@ class Booker:
         if unseen:
             self._store.schedules_seen(unseen)
         for row in seen.rows:
-            if row.origin == "code" and row.name not in self.declared and seen.now - row.seen_at > _GONE_AFTER:
+            if row.damage is not None or row.origin != "code" or row.name in self.declared:
+                continue
+            if seen.now - row.seen_at > _GONE_AFTER:
                 logger.info("schedule %s is removed: no process has declared it for a week", row.name)
                 self._store.change_schedule(ScheduleChange(name=row.name, version=row.version, row=None))
 

@@ -162,6 +162,10 @@ class Job(Generic[P, Q, R, T]):
         """Return a handle for an answer of the store."""
         return self._handles.handle(answer, envelope, returns=self._entry.returns)
 
+    def lend_hooks(self, client: Client) -> None:
+        """Let another application, which simulates this job, have the hooks of this one."""
+        client.letters.adopt_hooks(self._client.letters)
+
     def belongs_to(self, client: Client) -> bool:
         """Return whether this is a job of the application that has this client."""
         return self._client is client

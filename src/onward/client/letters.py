@@ -54,6 +54,10 @@ class LetterWriter:
         else:
             self._stamps.add(stamp)
 
+    def adopt_hooks(self, other: LetterWriter) -> None:
+        """Stamp letters, and enter hooks around attempts, as another application does."""
+        self._stamps, self.registry.hooks = other._stamps, other.registry.hooks
+
     @property
     def capabilities(self) -> Capabilities:
         """What the store can do.  Some stores have to ask their server first whether they are durable."""

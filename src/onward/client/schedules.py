@@ -8,7 +8,7 @@ of the specification in the clear: signatures and ciphertexts differ each time. 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -31,7 +31,7 @@ from onward.flow.schedule import (
 from onward.job.envelope import Envelope, Letter, Sealed, parted, signed
 from onward.security.keys import Keys
 
-__all__ = ["PolicyOptions", "ScheduleWriter"]
+__all__ = ["PolicyOptions", "ScheduleOptions", "ScheduleWriter"]
 
 _PLACE = "/schedules"  # no queue has a slash in its name
 _encode = msgspec.json.Encoder().encode
@@ -49,6 +49,19 @@ class PolicyOptions(TypedDict, total=False):
     (`"cancel"`), or runs beside it (`"allow"`)."""
     spread: Duration | bool | None
     """How long after its tick a job may be due, the same on every machine. `True` shifts the ticks of `@every`."""
+
+
+class ScheduleOptions(PolicyOptions, total=False):
+    """What `@jobs.schedule(cron, ...)` takes."""
+
+    tz: str
+    """The time zone of the expression, by its name: `"Europe/Berlin"`. `"UTC"` by default."""
+    name: str | None
+    """The name of the schedule. Else that of the job."""
+    args: Mapping[str, Any] | Sequence[Any] | None
+    """The arguments of every run, by name or in order. Else the parameters need defaults."""
+    environments: Sequence[str] | None
+    """It counts only where the setting `environment` is one of these."""
 
 
 class ScheduleWriter:

@@ -131,8 +131,8 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
     """
     if error is None:
         return Done()
-    if type(error) is JobSuspended:
-        return Snoozed(error.delay, awaits=error.awaits, notes=error.notes)
+    if (suspended := _suspension(error)) is not None:
+        return Snoozed(suspended.delay, awaits=suspended.awaits, notes=suspended.notes)
     # By type, here and below: a class may override `isinstance`.
     if issubclass(type(error), Snooze):
         return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
@@ -144,6 +144,16 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
             return Dead(_exhausted(lease.attempts + 1, job.max_retries))
         return RetryLater(seconds(error.after, "Retry(after)"))  # type: ignore[attr-defined]
     return failed(error, lease, job, rng)
+
+
+def _suspension(error: BaseException) -> JobSuspended | None:
+    """Return the suspension that ended a run, also out of a group of nothing else: a `TaskGroup` raises one."""
+    if type(error) is JobSuspended:
+        return error
+    if type(error) is BaseExceptionGroup:
+        found = [_suspension(each) for each in error.exceptions]
+        return None if None in found else found[0]
+    return None
 
 
 def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:

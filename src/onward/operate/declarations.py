@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Unpack, cast
 
+from onward.base.names import suggestion
 from onward.client.booking import Booker
 from onward.client.bound_job import Call, Job
-from onward.client.schedules import PolicyOptions, ScheduleWriter
+from onward.client.schedules import PolicyOptions, ScheduleOptions, ScheduleWriter
 from onward.errors import DefinitionError, OptionError
 from onward.job.definition import JobDefinition
 
@@ -41,23 +42,20 @@ class Declarations:
         self._declared_by: dict[str, JobDefinition] = {}
         self._unmade: list[Any] = []  # functions with a schedule that are not jobs yet
 
-    def declare(
-        self,
-        cron: str,
-        *,
-        tz: str = "UTC",
-        name: str | None = None,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
-        environments: Sequence[str] | None = None,
-        **policies: Unpack[PolicyOptions],
-    ) -> Callable[[F], F]:
+    def declare(self, cron: str, **options: Unpack[ScheduleOptions]) -> Callable[[F], F]:
         """Run a job at the ticks of an expression: ``@jobs.schedule("0 9 * * mon-fri", tz="Europe/Berlin")``, above or
-        below ``@jobs.job``.  ``environments``: only where the setting ``environment`` is one of these.
+        below ``@jobs.job``.
         """
         self._writer.refuse_without_schedules()
+        known = (*PolicyOptions.__annotations__, *ScheduleOptions.__annotations__)
+        for option in options.keys() - set(known):
+            raise OptionError(f"@jobs.schedule has no option {option!r}{suggestion(option, known)}")
+        environments = options.get("environments")
         if isinstance(environments, str):
             raise OptionError(f"environments must be a list of names, not the text {environments!r}")
-        said = _Said(name, args, {"expression": cron, "tz": tz, **policies}, self._is_in(environments))
+        policies = {name: value for name, value in options.items() if name not in ("name", "args", "environments")}
+        counts = environments is None or self._environment in environments
+        said = _Said(options.get("name"), options.get("args"), {"expression": cron, **policies}, counts)
 
         def declared(target: F) -> F:
             if isinstance(target, Job):
@@ -76,9 +74,6 @@ class Declarations:
         for said in getattr(function, _MARK, ()):
             self._declare(job, said)
         self._unmade = [each for each in self._unmade if each is not function]
-
-    def _is_in(self, environments: Sequence[str] | None) -> bool:
-        return environments is None or self._environment in environments
 
     def refuse_unmade(self) -> None:
         """Raise if a function has a schedule and is no job."""

@@ -202,6 +202,7 @@ class _Stage:
         world: _World,
     ) -> None:
         self.name = job.name
+        self._lend_hooks = job.lend_hooks
         self._function = function_of(job)
         self._options = _options(job.definition)
         self._call = call
@@ -228,6 +229,7 @@ class _Stage:
 
     def _deliver(self, app: Onward, clock: FakeClock, recording: Recording) -> JobRecord:
         """Enqueue the job and run it until it has ended, however far away its next run is due."""
+        self._lend_hooks(app.client)
         job: AnyJob = app.job(**self._options)(_observed(self._function, recording))
         args, kwargs = self._call
         handle = job.using(**self._using).enqueue(*args, **kwargs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onward.base.wording import a
-from onward.contract.transactions import Dialect, Rows, Statement
+from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
 from onward.transactions.drivers import (
     Aiosqlite,
@@ -21,7 +21,6 @@ from onward.transactions.drivers import (
     Psycopg,
     Psycopg2,
     PyMySQL,
-    Speech,
     Sqlite,
     refuse_autocommit,
     rows_of,
@@ -36,7 +35,7 @@ class _Alchemy(OfSync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection.connection() if hasattr(connection, "add_all") else connection)
         self._given = connection
-        self.speech = _spoken_by(self._connection.dialect)
+        self.dialect, self.style = _dialect_and_style(self._connection)
 
     def check(self) -> None:
         if _commits_by_itself(self._connection):
@@ -58,7 +57,9 @@ class _AsyncAlchemy(OfAsync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self._given = connection
-        self.speech = _spoken_by((connection.get_bind() if hasattr(connection, "add_all") else connection).dialect)
+        self.dialect, self.style = _dialect_and_style(
+            connection.get_bind() if hasattr(connection, "add_all") else connection
+        )
 
     async def check(self) -> None:
         if hasattr(self._connection, "add_all"):
@@ -91,7 +92,7 @@ def _commits_by_itself(connection: Any) -> bool:
 class _Django(OfSync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
-        self.speech = Speech(_ours(connection.vendor), "format")
+        self.dialect, self.style = _dialect(connection.vendor), "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.in_atomic_block:
@@ -163,14 +164,14 @@ def _opener(given: Any) -> str | None:
     return None
 
 
-def _spoken_by(dialect: Any) -> Speech:
-    if dialect.driver == "asyncpg":
-        return Speech("postgresql", "dollar")
-    ours = _ours(dialect.name)
-    return Speech(ours, "qmark" if ours == "sqlite" else "format")
+def _dialect_and_style(connection: Any) -> tuple[Dialect, Style]:
+    if connection.dialect.driver == "asyncpg":
+        return "postgresql", "dollar"
+    dialect = _dialect(connection.dialect.name)
+    return dialect, "qmark" if dialect == "sqlite" else "format"
 
 
-def _ours(database: str) -> Dialect:
+def _dialect(database: str) -> Dialect:
     match database:
         case "postgresql" | "sqlite" | "mysql":
             return database

@@ -150,7 +150,7 @@ class CallersBlock:
         self._context.open_completion = self  # before it is sent: whatever is raised now, the store knows
         item = self._blocks.settler.completion(self._lease, *self._given.outcome)
         with explained():
-            settled = self._store.settle_in(item, self._caller.speech.style, run)
+            settled = self._store.settle_in(item, self._caller.style, run)
         if not settled.applied:
             self._context.lose()
             raise LeaseLost(

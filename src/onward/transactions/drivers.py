@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
@@ -25,7 +25,6 @@ __all__ = [
     "Psycopg",
     "Psycopg2",
     "PyMySQL",
-    "Speech",
     "Sqlite",
     "refuse_autocommit",
     "rows_of",
@@ -35,18 +34,12 @@ _IDLE = 0  # libpq's word for a connection that is in no transaction
 _IN_TRANSACTION = 1  # MySQL's bit for one that is
 
 
-class Speech(NamedTuple):
-    """The database of a connection, and the style of its parameters."""
-
-    dialect: Dialect
-    style: Style
-
-
 class Caller(Protocol):
     """A connection that blocks."""
 
     waits: Literal[False]
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def check(self) -> None:
         """Raise if a statement would be committed at once."""
@@ -65,7 +58,8 @@ class AsyncCaller(Protocol):
     """A connection to be awaited."""
 
     waits: Literal[True]
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     async def check(self) -> None: ...
 
@@ -78,7 +72,8 @@ class AsyncCaller(Protocol):
 
 class OfSync:
     waits: Literal[False] = False
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -89,7 +84,8 @@ class OfSync:
 
 class OfAsync:
     waits: Literal[True] = True
-    speech: Speech
+    dialect: Dialect
+    style: Style
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -111,7 +107,8 @@ class _OfLibpq:
 
 
 class Psycopg(_OfLibpq, OfSync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     def check(self) -> None:
         connection = self._connection
@@ -126,7 +123,8 @@ class Psycopg(_OfLibpq, OfSync):
 
 
 class AsyncPsycopg(_OfLibpq, OfAsync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     async def check(self) -> None:
         connection = self._connection
@@ -142,7 +140,8 @@ class AsyncPsycopg(_OfLibpq, OfAsync):
 
 
 class Psycopg2(_OfLibpq, OfSync):
-    speech = Speech("postgresql", "format")
+    dialect: Dialect = "postgresql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.autocommit and self._connection.info.transaction_status == _IDLE:
@@ -156,7 +155,8 @@ class Psycopg2(_OfLibpq, OfSync):
 
 
 class Asyncpg(OfAsync):
-    speech = Speech("postgresql", "dollar")
+    dialect: Dialect = "postgresql"
+    style: Style = "dollar"
 
     async def check(self) -> None:
         if not self._connection.is_in_transaction():
@@ -176,7 +176,8 @@ class Asyncpg(OfAsync):
 
 
 class PyMySQL(OfSync):
-    speech = Speech("mysql", "format")
+    dialect: Dialect = "mysql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.server_status & _IN_TRANSACTION:
@@ -192,7 +193,8 @@ class PyMySQL(OfSync):
 
 
 class Mysqlclient(OfSync):
-    speech = Speech("mysql", "format")
+    dialect: Dialect = "mysql"
+    style: Style = "format"
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._has_begun():
@@ -219,7 +221,8 @@ class Mysqlclient(OfSync):
 
 
 class Sqlite(OfSync):
-    speech = Speech("sqlite", "qmark")
+    dialect: Dialect = "sqlite"
+    style: Style = "qmark"
 
     def check(self) -> None:
         _check_sqlite(self._connection)
@@ -235,7 +238,8 @@ class Sqlite(OfSync):
 
 
 class Aiosqlite(OfAsync):
-    speech = Speech("sqlite", "qmark")
+    dialect: Dialect = "sqlite"
+    style: Style = "qmark"
 
     async def check(self) -> None:
         _check_sqlite(self._connection)

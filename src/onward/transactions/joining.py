@@ -123,10 +123,10 @@ class Joining:
     def __init__(self, connection: Any, joins: Joins) -> None:
         self._joins = joins
         self.caller = caller_of(connection)
-        store, spoken = joins.store, self.caller.speech.dialect
-        if spoken != store.dialect:
+        store, dialect = joins.store, self.caller.dialect
+        if dialect != store.dialect:
             raise TransactionError(
-                f"this is a connection to a {spoken} database, and the jobs are in a {store.dialect} one: a job can "
+                f"this is a connection to a {dialect} database, and the jobs are in a {store.dialect} one: a job can "
                 f"only join a transaction of the database that it is stored in"
             )
         self._joined: Joined | AsyncJoined | None = None
@@ -206,7 +206,7 @@ class Joined:
 
     def recognize(self) -> None:
         """Refuse a connection to another database."""
-        store, style = self._joins.store, self._caller.speech.style
+        store, style = self._joins.store, self._caller.style
         if not self._recognized:
             run_steps(store.recognizing(style), self._caller.run)
             self._recognized = True
@@ -220,7 +220,7 @@ class Joined:
         self._caller.check()  # again: the caller may have ended the transaction
         with explained():
             self.recognize()
-            asked = steps(self._joins.store, self._caller.speech.style)
+            asked = steps(self._joins.store, self._caller.style)
             return None if asked is None else run_steps(asked, self._caller.run)
 
 
@@ -256,7 +256,7 @@ class AsyncJoined:
 
     async def recognize(self) -> None:
         """Refuse a connection to another database."""
-        store, style = self._joins.store, self._caller.speech.style
+        store, style = self._joins.store, self._caller.style
         if not self._recognized:
             await arun_steps(store.recognizing(style), self._caller.run)
             self._recognized = True
@@ -272,7 +272,7 @@ class AsyncJoined:
         await self._caller.check()
         with explained():
             await self.recognize()
-            asked = steps(self._joins.store, self._caller.speech.style)
+            asked = steps(self._joins.store, self._caller.style)
             return None if asked is None else await arun_steps(asked, self._caller.run)
 
 

@@ -6,9 +6,12 @@ import pytest
 
 from onward.backend import Enqueued, Query, Settlement
 from onward.backends.beanstalk import BeanstalkBackend
-from onward.errors import BackendUnavailable, PayloadTooLarge
+from onward.base.clock import SECOND
+from onward.errors import BackendUnavailable, PayloadTooLarge, Unsupported
 from onward.job.states import State
+from onward.testing.contract.booking import an_occurrence
 from onward.testing.contract.builders import a_claim, a_lease, a_session, an_envelope, ids, some_envelopes
+from onward.testing.contract.schedules import a_change, a_schedule
 
 TTR = 120
 
@@ -192,6 +195,76 @@ def test_another_message_about_a_job_is_no_repetition_to_the_broker(picky, clock
     clock.advance(3600)
     assert picky.claim(a_claim()) == []
     assert messages(picky) == 0
+
+
+# Schedules
+
+
+def booked(backend, *envelopes, version=0, **parts):
+    return backend.change_schedule(a_change(version, a_schedule(), envelopes=envelopes, **parts))
+
+
+def test_a_booked_job_gets_a_message_for_its_tick(backend, clock):
+    assert booked(backend, tick := an_occurrence(not_before=clock.micros() + 60 * SECOND))
+    assert (messages(backend), backend.claim(a_claim())) == (1, [])
+
+    clock.advance(60)
+
+    assert ids(backend.claim(a_claim())) == [tick.id]
+
+
+def test_a_change_of_another_version_puts_no_message(backend):
+    assert booked(backend)
+
+    assert not booked(backend, an_occurrence())
+
+    assert messages(backend) == 0
+
+
+@pytest.mark.promise("F25")
+def test_what_was_booked_while_the_broker_was_away_gets_its_message_from_the_sweep(backend, monkeypatch, clock):
+    mend = cut(monkeypatch, backend.broker, "enqueue")
+    assert booked(backend, tick := an_occurrence())
+    mend()
+    clock.advance(6)
+
+    backend.reap()
+
+    assert ids(backend.claim(a_claim())) == [tick.id]
+
+
+def test_the_message_about_a_job_that_was_taken_back_is_removed_when_it_comes(backend, clock):
+    assert booked(backend, tick := an_occurrence(delay=60))
+    assert list(backend.take_back([tick.id])) == [tick.id]
+    assert messages(backend) == 1
+    clock.advance(60)
+
+    assert backend.claim(a_claim()) == []
+
+    assert (messages(backend), backend.get(tick.id)) == (0, None)
+
+
+def test_a_tick_that_is_taken_back_and_booked_anew_runs_once(backend, clock):
+    tick = an_occurrence(delay=60)
+    again = an_occurrence(id=tick.id, delay=60, payload={"changed": True})
+    booked(backend, tick)
+    assert booked(backend, again, version=1, take_back=[tick.id])
+    clock.advance(60)
+
+    (lease,) = backend.claim(a_claim(limit=9))
+
+    assert lease.envelope.data == again.data
+    assert backend.ack(lease).applied
+    clock.advance(3600)
+    assert backend.claim(a_claim(limit=9)) == []
+    assert messages(backend) == 0
+
+
+def test_a_store_that_keeps_no_schedules_is_told_of_where_one_is_asked_for(backend, monkeypatch):
+    monkeypatch.setattr(backend, "store", object())
+
+    with pytest.raises(Unsupported, match="keeps no schedules"):
+        backend.schedules()
 
 
 # When one of the two is away

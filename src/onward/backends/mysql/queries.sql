@@ -898,8 +898,7 @@ SELECT job.id
 -- name: notes_among
 SELECT note.job_id, convert(note.name USING utf8mb4), note.value, note.at
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id
- ORDER BY note.job_id, note.name;
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id;
 
 -- name: remove_live
 DELETE job

@@ -1136,8 +1136,7 @@ SELECT job.id
 -- name: notes_among
 SELECT note.job_id, note.name, note.value, note.at
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
-  JOIN onward_notes AS note ON note.job_id = wanted.id
- ORDER BY note.job_id, note.name;
+  JOIN onward_notes AS note ON note.job_id = wanted.id;
 
 -- name: remove_live
 DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND state <> 'executing';

@@ -1,4 +1,4 @@
-"""The layout of a record, written once: `packing` and `turning` use it, and `scripts` puts its names before the scripts.
+"""The layout of records and schedules, written once: Python reads it, and `scripts` puts its names before the scripts.
 
     state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | size 4
     | MessagePack: the rest, and what never changes | sealed bytes, if they are few
@@ -10,6 +10,10 @@ success change have fixed places: the scripts move the usual job by cutting and 
 A finished job is its last live record behind a patch, in the same hash.  No live record begins with a 0, every patch does:
 
     length 4 | MessagePack: state, end, reason, tombstone, ran
+
+A schedule is a field of one hash, by its name.  Scripts read and write its first two fields only:
+
+    version 8 | seen_at 8 | MessagePack: the rest
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from onward.job.states import State
 __all__ = [
     "FEW",
     "FLAGS",
+    "SCHEDULE",
     "STATES",
     "ChangingFields",
     "FixedFields",
@@ -54,6 +59,7 @@ FEW = 256  # sealed bytes that travel in the record
 FENCE = {"state": 1, "delivery": 4, "owner": 1}  # the owner's name follows
 HEADER = {"flags": 1, "suspect": 1, "started": 8, "due": 8, "size": 4}
 LENGTH = {"length": 4}  # of a patch
+SCHEDULE = {"version": 8, "seen_at": 8}
 _RECORD = FENCE | HEADER
 
 _PYTHON = {1: "B", 4: "I", 8: "Q"}
@@ -152,7 +158,7 @@ def _named() -> Iterator[tuple[Iterable[str], Iterable[int]]]:
 
 
 def _tables() -> Mapping[str, Mapping[str, object]]:
-    parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH}
+    parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH, "schedule": SCHEDULE}
     places = accumulate(_RECORD.values(), initial=1)
     return {
         "FORMAT": {name: f"'>{''.join(_LUA[size] for size in fields.values())}'" for name, fields in parts.items()},

@@ -1,7 +1,4 @@
-"""Schedules in one server, and the jobs that are booked for them.
-
-A schedule is a field of one hash, by its name: version 8 | seen_at 8 | MessagePack: the rest.  Scripts read the first two.
-"""
+"""Schedules in one server, and the jobs that are booked for them; `layout` describes their rows."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ import msgspec
 
 from onward.backend import DAMAGED_VERSION, ScheduleChange, ScheduleRow, ScheduleRows
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.redis import packing
+from onward.backends.redis import layout, packing
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.errors import translated
 from onward.backends.schedules import following, readable
 
 __all__ = ["RedisSchedules"]
 
-_FIXED = 8
+_HEAD = layout.binary(layout.SCHEDULE)
 
 
 class _Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -84,13 +81,13 @@ def _packed(row: ScheduleRow) -> _Rest:
 
 
 def _row(name: str, raw: bytes) -> ScheduleRow:
-    version, seen_at = int.from_bytes(raw[:_FIXED], "big"), int.from_bytes(raw[_FIXED : 2 * _FIXED], "big")
+    version, seen_at = _HEAD.unpack_from(raw.ljust(_HEAD.size, b"\0"))
     try:
-        rest = _rest(raw[2 * _FIXED :])
+        rest = _rest(raw[_HEAD.size :])
     except packing.UNREADABLE as error:
         unread = _Rest("runtime", "", 0, 0, None, 0, raw)
         whole = readable({"name": name, "version": version, "seen_at": seen_at, **msgspec.structs.asdict(unread)})
         why = f"its row cannot be read ({type(error).__name__})"
-        short = len(raw) < 2 * _FIXED
+        short = len(raw) < _HEAD.size
         return msgspec.structs.replace(whole, version=DAMAGED_VERSION if short else whole.version, damage=why)
     return readable({"name": name, "version": version, "seen_at": seen_at, **msgspec.structs.asdict(rest)})

@@ -141,7 +141,7 @@ def _known(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> set[str]:
 
 def _notes(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> dict[str, list[Note]]:
     notes: defaultdict[str, list[Note]] = defaultdict(list)
-    for job_id, name, value, at in tx.ask("notes_among", ids=[job.id for job in jobs]).rows():
+    for job_id, name, value, at in sorted(tx.ask("notes_among", ids=[job.id for job in jobs]).rows()):
         notes[job_id].append(Note(name=name, value=value, at=at))
     return dict(notes)
 

@@ -707,8 +707,7 @@ SELECT hold.key, hold.job_id, hold.token, hold.done_until
 -- name: notes_among
 SELECT note.job_id, note.name, note.value, note.at
   FROM json_each(:ids) AS wanted
- CROSS JOIN onward_notes AS note ON note.job_id = wanted.value
- ORDER BY note.job_id, note.name;
+ CROSS JOIN onward_notes AS note ON note.job_id = wanted.value;
 
 -- name: remove_live
 DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'executing';

@@ -14,7 +14,7 @@ from onward.testing.contract.capabilities import needs
 from onward.testing.contract.schedules import a_change, a_schedule, the_schedule
 from onward.testing.contract.stage import FAR, Stage
 
-__all__ = ["BookingContract", "TakingBackContract"]
+__all__ = ["BookingContract", "TakingBackContract", "an_occurrence"]
 
 _LONG = 10 * PATIENCE  # a wait that only ends in time if it is woken
 _TICK = Occurrence(name="nightly", tick=1_000_000, expression="@every 1s", overlap="allow")

@@ -7,7 +7,7 @@ if version_of(redis.call('HGET', P .. 'schedules', name)) ~= seen then return 0 
 remove_unbegun(taken_back)
 load_envelopes(envelopes)
 for _, envelope in ipairs(envelopes) do add(envelope, now, true) end
-hash('schedules', name, row and struct.pack('>I8I8', following, now) .. ARGV[row] or false)
+hash('schedules', name, row and struct.pack(FORMAT.schedule, following, now) .. ARGV[row] or false)
 flush()
 flush_counts()
 wake()

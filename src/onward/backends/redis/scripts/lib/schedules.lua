@@ -1,11 +1,11 @@
--- Schedules: a hash by name.  A row is version 8 | seen_at 8 | what only Python reads, as `schedules.py` says.
+-- Schedules: a hash by name, whose rows `layout.py` describes.
 
 local DAMAGED_VERSION, LAST_VERSION = -1, 9007199254740992
 
 local function version_of(raw)
   if not raw then return 0 end
-  if #raw < 16 then return DAMAGED_VERSION end
-  local version = struct.unpack('>I8', raw)
+  if #raw < struct.size(FORMAT.schedule) then return DAMAGED_VERSION end
+  local version = struct.unpack(FORMAT.schedule, raw)
   return version >= 1 and version <= LAST_VERSION and version or DAMAGED_VERSION
 end
 
