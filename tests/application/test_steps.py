@@ -763,6 +763,26 @@ class TestSignals:
         assert heard == [None, None]
 
     @pytest.mark.promise("S67")
+    def test_one_that_was_heard_stays_heard_when_another_replaces_it_after_the_time(self, jobs, clock):
+        heard = []
+
+        @jobs.job
+        def work(ctx: JobContext) -> None:
+            heard.append(ctx.wait_for("go", timeout=60))
+            ctx.sleep("nap", "1h")
+
+        handle = work.enqueue()
+        jobs.drain()
+        jobs.signal(handle.id, "go", "first")
+        jobs.drain()
+        clock.advance(1800)
+        jobs.signal(handle.id, "go", "second", again=True)
+        clock.advance(1800)
+        jobs.drain()
+
+        assert heard == ["first", "second"]
+
+    @pytest.mark.promise("S67")
     def test_one_that_came_in_time_is_heard_although_the_job_runs_later(self, jobs, clock, waiting):
         handle = waiting.enqueue()
         jobs.drain()
