@@ -691,7 +691,9 @@ SELECT cast(coalesce(sum(name = :note), 0) AS signed), cast(coalesce(sum(name <>
  WHERE job_id = :id;
 
 -- name: store_signal
-REPLACE INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value);
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value)
+    ON DUPLICATE KEY UPDATE value = :value;
 
 -- name: signalled
 -- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.

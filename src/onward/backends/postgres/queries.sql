@@ -962,8 +962,9 @@ SELECT count(*) FILTER (WHERE name = :note), count(*) FILTER (WHERE name <> :not
  WHERE job_id = :id;
 
 -- name: store_signal
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
 INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
-ON CONFLICT (job_id, name) DO UPDATE SET (at, value) = ROW (excluded.at, excluded.value);
+ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 
 -- name: signalled
 -- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.

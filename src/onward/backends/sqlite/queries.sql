@@ -606,8 +606,9 @@ SELECT coalesce(sum(name = ?2), 0), coalesce(sum(name <> ?2), 0), coalesce(sum(i
  WHERE job_id = ?1;
 
 -- name: store_signal
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
 INSERT INTO onward_notes (job_id, name, at, value) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (job_id, name) DO UPDATE SET at = excluded.at, value = excluded.value;
+ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 
 -- name: wake_signalled
 -- If it waits for a signal that is there.
