@@ -823,9 +823,11 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (na
     (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT 'later', name,
-            -- Not EXISTS, which PostgreSQL before 18 may answer for all queues at once, by reading the whole index.
-            coalesce((SELECT true FROM onward_jobs
-                       WHERE state IN ('scheduled', 'retryable') AND queue = name AND available_at <= (SELECT now FROM clock)
+            -- Not EXISTS, which PostgreSQL before 18 may answer for all queues at once, by reading the whole index.  And not
+            -- any job that is due, for which it may read the whole table: the first of the index.
+            coalesce((SELECT available_at <= (SELECT now FROM clock) FROM onward_jobs
+                       WHERE state IN ('scheduled', 'retryable') AND queue = name
+                       ORDER BY available_at
                        LIMIT 1), false)
        FROM later
       WHERE name IS NOT NULL
