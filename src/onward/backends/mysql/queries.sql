@@ -670,8 +670,10 @@ SELECT id
    FOR UPDATE;
 
 -- name: store_note
--- For a job whose row is locked.
-INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value)
+-- For a job that was put back just now, and whose row is locked.  Of the instant at which that was: when the job is due, the sleep
+-- that is noted is over.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, :note, available_at - :delay, :value FROM onward_jobs FORCE INDEX (PRIMARY) WHERE id = :id
     ON DUPLICATE KEY UPDATE at = onward_notes.at;
 
 -- name: notes_of

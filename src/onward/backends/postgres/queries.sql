@@ -941,8 +941,10 @@ WITH held AS MATERIALIZED (
 SELECT id FROM held;
 
 -- name: store_note
--- For a job whose row is locked.
-INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+-- For a job that was put back just now, and whose row is locked.  Of the instant at which that was: when the job is due, the sleep
+-- that is noted is over.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, cast(:note AS text), available_at - cast(:delay AS bigint), cast(:value AS bytea) FROM onward_jobs WHERE id = :id
 ON CONFLICT (job_id, name) DO NOTHING;
 
 -- name: notes_of
