@@ -50,7 +50,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
         _WORKER, "Reads the supervisor's messages; when the supervisor is gone, drains the worker.", (135, 340)
     ),
     ("worker/worker.py", "onward-pump"): Thread(
-        _WORKER, "Claims and settles, turn by turn: the one thread that talks to the store about jobs.", (505, 340)
+        _WORKER, "Claims and settles, turn by turn: no other thread of the worker does.", (505, 340)
     ),
     ("worker/worker.py", "onward-wake"): Thread(
         _WORKER, "Waits in the store for new jobs while the pump is idle, and wakes it.", (505, 440)

@@ -1,4 +1,4 @@
-"""What a job is: values and pure rules.  Every room above may import them; nothing here talks to a store or starts a thread.
+"""What a job is: values and pure rules.  Every room above may import them; nothing here knows a store or owns a thread.
 
 Defining: `definition` (options; `other_words` for those of other libraries), `arguments` with `parameters`, `registry`
 (handlers by name), `hooks`, `unique_key`, `retry` with `retry_config`, `signals` (what a handler raises).
