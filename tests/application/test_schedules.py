@@ -541,6 +541,16 @@ def test_an_occurrence_that_runs_goes_on_when_its_schedule_is_stopped(jobs, cloc
     assert jobs.counts()[State.SCHEDULED] == 0
 
 
+def test_a_schedule_of_leap_days_is_steered_like_any_other(jobs, report):
+    jobs.schedules.create("s", "0 0 29 2 *", report.call())
+    jobs.schedules.tick()
+
+    assert jobs.schedules.get("s").last(1000) == []
+    assert jobs.schedules.pause("s")
+    jobs.schedules.delete("s")
+    assert jobs.schedules.list() == []
+
+
 @pytest.mark.promise("S90")
 def test_running_now_is_one_more_job_and_moves_no_tick(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 30s", report.call("acme"), overlap="skip")
