@@ -1052,4 +1052,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (Edit("src/onward/flow/walk.py", "            self._begins -= 1\n", "            self._begins -= 0\n"),),
         (f"{ON_MEMORY}::test_no_more_are_claimed_than_can_begin",),
     ),
+    Mutant(
+        "M109",
+        "a worker without a free slot asks for limited jobs again and again",
+        (
+            Edit(
+                "src/onward/worker/pump.py",
+                "if (queues or self._plan.open_ended) and not self._awaits_slots:",
+                "if queues or self._plan.open_ended:",
+            ),
+        ),
+        (
+            "tests/application/test_limits.py::TestRunning::test_a_worker_without_a_free_slot_does_not_ask_again_and_again",
+        ),
+    ),
 )

@@ -202,6 +202,23 @@ class TestRunning:
                 assert jobs.results(plain.enqueue_many([()] * 20), timeout=20) == [1] * 20
                 free.set()
 
+    def test_a_worker_without_a_free_slot_does_not_ask_again_and_again(self, url):
+        with Onward(url) as jobs:
+            turns, seen, store = [], [], jobs.backend.turn
+            jobs.backend.turn = lambda turn: turns.append(turn) or store(turn)
+
+            @jobs.job(limit=Limit(running=2))
+            def narrow() -> None:
+                before = len(turns)
+                threading.Event().wait(0.3)  # others wait, and could start if there were a slot
+                seen.append(len(turns) - before)
+
+            handles = narrow.enqueue_many([()] * 4)
+            with jobs.worker(concurrency=1):
+                jobs.results(handles, timeout=30)
+
+            assert max(seen) < 10
+
     def test_limits_of_queues_hold_for_plain_jobs(self, url, clock):
         with Onward(url, clock=clock, queue_limits={"mail": Limit(rate="5/min")}) as jobs:
 
