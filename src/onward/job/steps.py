@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -275,7 +275,7 @@ class Steps:
         """Return when a sleep or a wait is over: so long after the store noted it."""
         return mark.at + int(self._notebook.open(key, mark.sealed))
 
-    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> None:
+    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> NoReturn:
         self._suspended = JobSuspended(max(_SHORTEST, delay), awaits, notes)
         raise self._suspended
 
