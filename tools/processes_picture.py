@@ -50,7 +50,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
         _WORKER, "Reads the supervisor's messages; when the supervisor is gone, drains the worker.", (135, 340)
     ),
     ("worker/worker.py", "onward-pump"): Thread(
-        _WORKER, "Claims and settles, turn by turn: the one thread that talks to the store about jobs.", (505, 340)
+        _WORKER, "Claims and settles, turn by turn: no other thread of the worker does.", (505, 340)
     ),
     ("worker/worker.py", "onward-wake"): Thread(
         _WORKER, "Waits in the store for new jobs while the pump is idle, and wakes it.", (505, 440)
@@ -99,7 +99,6 @@ GUARDS: Mapping[str, str] = {
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
-    "client/booking.py": "One look at the schedules at a time.",
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",

@@ -112,6 +112,22 @@ class TestSteps:
 
         assert handle.result() == 3
 
+    def test_an_async_function_is_awaited_in_a_plain_handler_although_a_loop_runs_in_this_thread(self, jobs):
+        async def slow(value: int) -> int:
+            await asyncio.sleep(0)
+            return value
+
+        @jobs.job
+        def work(ctx: JobContext) -> int:
+            return ctx.step("slow", slow, 3)
+
+        async def main():
+            handle = await work.aenqueue()
+            jobs.drain()
+            return handle
+
+        assert asyncio.run(main()).result() == 3
+
     @pytest.mark.promise("S63")
     def test_a_crash_between_the_effect_and_its_note_calls_it_again_with_the_same_key(self, jobs, clock, calls):
         def pay(key: str) -> None:
@@ -341,6 +357,32 @@ class TestValues:
         ((kind, message),) = failures(jobs, handle)
         assert kind == "NotesFull"
         assert "1,000 notes" in message
+        assert len(jobs.notes(handle.id)) == 1000
+
+    def test_a_step_that_could_not_be_noted_is_not_called(self, jobs, calls, effect):
+        @jobs.job(max_retries=2, retry=NoDelay())
+        def work(ctx: JobContext) -> None:
+            for number in range(1001):
+                ctx.step(f"n-{number}", effect, number)
+
+        handle = work.enqueue()
+        jobs.drain()
+
+        assert [kind for kind, _ in failures(jobs, handle)] == ["NotesFull"] * 3
+        assert calls == list(range(1000))
+
+    @pytest.mark.parametrize("call", ["sleep", "wait_for"])
+    def test_sleeps_and_waits_count_as_notes(self, jobs, call):
+        @jobs.job(max_retries=0)
+        def work(ctx: JobContext) -> None:
+            for number in range(1000):
+                ctx.step(f"n-{number}", int)
+            ctx.sleep("nap", 60) if call == "sleep" else ctx.wait_for("go", timeout=60)
+
+        handle = work.enqueue()
+        jobs.drain()
+
+        assert [kind for kind, _ in failures(jobs, handle)] == ["NotesFull"]
         assert len(jobs.notes(handle.id)) == 1000
 
     def test_a_job_has_at_most_4_mib_of_notes_counted_over_its_runs_and_signals(self, jobs):
@@ -608,6 +650,45 @@ class TestSuspension:
         ((kind, _),) = failures(jobs, handle)
         assert kind == "BaseExceptionGroup"
 
+    @pytest.mark.promise("S62")
+    @pytest.mark.parametrize("first", ["step", "sleep", "wait_for"])
+    def test_a_run_is_suspended_when_the_steps_beside_it_have_ended(self, jobs, clock, calls, first):
+        async def slow() -> None:
+            calls.append("began")
+            await asyncio.sleep(0.02)
+            calls.append("ended")
+
+        @jobs.job
+        async def work(ctx: AsyncJobContext) -> None:
+            suspending = ctx.wait_for("go", timeout=60) if first == "wait_for" else ctx.sleep("nap", 60)
+            beside = [ctx.step("slow", slow), suspending]
+            await asyncio.gather(*(beside if first == "step" else reversed(beside)))
+
+        handle = work.enqueue()
+        jobs.drain()
+        assert calls == ["began", "ended"] or (first != "step" and calls == [])  # a suspended run begins none
+        clock.advance(60)
+        jobs.drain()
+
+        assert handle.state() == "completed"
+        assert calls == ["began", "ended"]
+
+    def test_a_suspended_run_calls_no_further_step(self, jobs, clock, calls, effect):
+        @jobs.job
+        def work(ctx: JobContext) -> None:
+            try:
+                ctx.sleep("nap", 60)
+            finally:
+                ctx.step("tidy", effect, ctx.delivery)
+
+        handle = work.enqueue()
+        jobs.drain()
+        assert (handle.state(), calls) == ("scheduled", [])
+        clock.advance(60)
+        jobs.drain()
+
+        assert (handle.state(), calls) == ("completed", [2])
+
     def test_a_hook_around_it_sees_it_pass(self, jobs, calls):
         @jobs.around
         def watch(ctx: JobContext):
@@ -680,6 +761,26 @@ class TestSignals:
         jobs.drain()
 
         assert heard == [None, None]
+
+    @pytest.mark.promise("S67")
+    def test_one_that_was_heard_stays_heard_when_another_replaces_it_after_the_time(self, jobs, clock):
+        heard = []
+
+        @jobs.job
+        def work(ctx: JobContext) -> None:
+            heard.append(ctx.wait_for("go", timeout=60))
+            ctx.sleep("nap", "1h")
+
+        handle = work.enqueue()
+        jobs.drain()
+        jobs.signal(handle.id, "go", "first")
+        jobs.drain()
+        clock.advance(1800)
+        jobs.signal(handle.id, "go", "second", again=True)
+        clock.advance(1800)
+        jobs.drain()
+
+        assert heard == ["first", "second"]
 
     @pytest.mark.promise("S67")
     def test_one_that_came_in_time_is_heard_although_the_job_runs_later(self, jobs, clock, waiting):

@@ -174,6 +174,27 @@ class BrokerWorkers:
         assert jobs.prune() == 0
         assert jobs.reap() == []
 
+    @pytest.mark.promise("S70")
+    @pytest.mark.parametrize("call", ["step", "sleep", "wait_for"])
+    def test_steps_are_refused_before_anything_has_happened(self, jobs, call):
+        happened = []
+
+        @jobs.job(name=f"refused_{call}", max_retries=0)
+        def work(ctx: JobContext):
+            {
+                "step": lambda: ctx.step("x", happened.append, 1),
+                "sleep": lambda: ctx.sleep("x", 60),
+                "wait_for": lambda: ctx.wait_for("x", timeout=60),
+            }[call]()
+
+        work.enqueue()
+        ended = jobs.process_once()
+
+        assert ended.status == "dead-lettered"
+        assert ended.error.kind == "onward.errors.Unsupported"
+        assert "ONWARD_STORE" in ended.error.message
+        assert happened == []
+
     def test_a_worker_of_a_pattern_is_refused_at_its_start(self, jobs):
         with pytest.raises(Unsupported, match=r"no worker can serve 'tenant\.\*': name the queues"):
             jobs.worker(queues=["mail", "tenant.*"])

@@ -46,7 +46,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
             "onward ",
             f"enqueue worker top job dead queue schedule {MAINTENANCE} keys config version demo completion",
         ),
-        ("onward job ", "list show stack retry cancel"),
+        ("onward job ", "list show stack retry signal cancel"),
         ("onward worker ", "list"),
         ("onward worker --pro", "--processes"),
         ("onward worker list --", "--url --store --namespace --app --json --quiet --debug"),

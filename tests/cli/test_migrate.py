@@ -158,7 +158,7 @@ def test_a_store_of_a_newer_version_is_left_alone_everywhere(onward, run_script)
     ("words", "code", "fix"),
     [
         (["--app", "shop:jobs", "migrate"], Exit.USAGE, "name the store instead"),
-        (["migrate", "--sql", "--check"], Exit.USAGE, "choose one"),
+        (["migrate", "--sql", "--check"], Exit.USAGE, "give --sql or --check, not both"),
         (["--url", "memory://", "migrate"], Exit.CONFIG, "nothing to migrate"),
         (["--url", "sqlit:///jobs.db", "migrate"], Exit.CONFIG, "did you mean 'sqlite'?"),
         (["--namespace", "not a name", "migrate"], Exit.CONFIG, "not a name"),

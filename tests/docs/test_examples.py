@@ -20,3 +20,11 @@ def test_the_example_of_handlers_runs_what_is_allowed_and_nothing_else(request):
 
     assert ran.returncode == 0, ran.stderr
     assert "6 jobs refused, none ran." in ran.stdout
+
+
+def test_the_example_of_a_schedule_with_steps_does_nothing_twice(request):
+    example = request.config.rootpath / "examples/schedules_and_steps.py"
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "2 effects, none of them twice." in ran.stdout

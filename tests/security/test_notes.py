@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from onward import JobContext, NoDelay, Onward
+from onward.errors import EncryptionUnavailable
 from onward.security.key_ring import KeyRing
 from onward.testing import FakeClock
 
@@ -105,6 +106,14 @@ def test_a_program_that_does_not_encrypt_encrypts_the_signal_of_a_job_that_came_
     assert open_app(signing_keys=RING).signal(handle.id, "go", CANARY)
     ((stored,),) = execute("SELECT value FROM onward_notes")
     assert CANARY.encode() not in bytes(stored)
+
+
+def test_a_program_without_a_key_cannot_signal_a_job_that_came_encrypted(open_app, execute):
+    handle = Work(open_app(signing_keys=RING, encryption=True)).job.enqueue()
+
+    with pytest.raises(EncryptionUnavailable, match="ONWARD_SIGNING_KEYS"):
+        open_app().signal(handle.id, "go", CANARY)
+    assert execute("SELECT * FROM onward_notes") == []
 
 
 TAMPER = {

@@ -230,6 +230,18 @@ def step_and_hold(ctx: JobContext) -> list[int]:
     return [ctx.delivery]
 
 
+def charge_and_die(delivery: int, key: str) -> str:
+    note("charged", delivery=delivery, key=key)
+    if delivery == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return key
+
+
+@jobs.job
+def die_before_the_note(ctx: JobContext) -> str:
+    return ctx.step("charge", charge_and_die, ctx.delivery, ctx.key("charge"))
+
+
 # In processes of their own
 
 

@@ -185,3 +185,16 @@ def test_steps_that_were_noted_are_not_called_again_when_their_process_is_killed
     assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, [2])
     assert [line["number"] for line in shop.diary("stepped")] == [1, 2, 3]
     assert fleet.stop() == 0
+
+
+@pytest.mark.redis_too
+@pytest.mark.promise("S63")
+def test_a_process_that_dies_between_the_effect_of_a_step_and_its_note_calls_it_again(shop, start):
+    fleet = start(shop, "--concurrency", 2)
+    (record,) = shop.ended(shop.die_before_the_note.enqueue())
+
+    assert (record.state, record.crashes, record.attempts) == (State.COMPLETED, 1, 1)
+    charged = shop.diary("charged")
+    assert [line["delivery"] for line in charged] == [1, 2]
+    assert {line["key"] for line in charged} == {record.result} == {f"{record.id}/charge"}
+    assert fleet.stop() == 0

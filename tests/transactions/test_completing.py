@@ -533,7 +533,7 @@ class TestServers:
         jobs.drain()
         jobs.drain()
 
-        assert "nothing of it happened" in told[0]
+        assert "nothing of it was committed" in told[0]
         assert (database.effects(), handle.record().delivery) == (["2"], 2)
 
     def test_other_writers_do_not_wait_for_a_slow_handler(self, jobs, open_app, database):

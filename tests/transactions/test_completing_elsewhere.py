@@ -326,7 +326,7 @@ class TestRefusals:
                 connection.execute(text(WRITE.format("no")))
 
         told = self._told(jobs, use)
-        assert "another" in told or "speaks to a sqlite database" in told
+        assert "another" in told or "connection to a sqlite database" in told
         assert other.effects() == []
         engine.dispose()
 

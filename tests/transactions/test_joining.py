@@ -361,7 +361,10 @@ class TestPostgres:
 
     def test_a_mysql_connection_is_known_without_a_server(self, postgres_database):
         connection = pymysql.connections.Connection(defer_connect=True)
-        with Onward(postgres_database.url) as jobs, pytest.raises(TransactionError, match="speaks to a mysql database"):
+        with (
+            Onward(postgres_database.url) as jobs,
+            pytest.raises(TransactionError, match="connection to a mysql database"),
+        ):
             jobs.transaction(connection)
 
 

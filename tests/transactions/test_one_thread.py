@@ -212,7 +212,7 @@ class TestEveryWayIn:
     @pytest.mark.parametrize(
         ("act", "instead"),
         [
-            (lambda connection: connection.set_authorizer(None), "ours"),
+            (lambda connection: connection.set_authorizer(None), "COMMIT and ATTACH"),
             (lambda connection: connection.create_window_function("w", 1, None), "create_aggregate"),
             (lambda connection: connection.blobopen("effects", "label", 1), "execute"),
             (lambda connection: connection.cursor(factory=type("Cursor", (sqlite3.Cursor,), {})), "row_factory"),

@@ -12,14 +12,12 @@ books nothing that no worker can run.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import cast
 
 import msgspec
 
 from onward.backend import Backend, ScheduleChange, ScheduleRow, ScheduleRows, Schedules
-from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import Once, get_logger
 from onward.base.wording import counted
@@ -66,16 +64,11 @@ class Booker:
         self._every = round(every * SECOND)
         self.pace = pace or Pace()
         self._looked_at: int | None = None
-        self._begin_anew()
         self._quiet: dict[
             str, tuple[int, int, int]
         ] = {}  # by name: of this version nothing is to be booked from, until
         self._held: set[str] = set()  # declarations of this process that the store has had
         self._say_once = Once()
-        forks.call_in_child(self._begin_anew)
-
-    def _begin_anew(self) -> None:
-        self._looking = threading.Lock()  # the ticker of a parent may have held its own
 
     @property
     def _store(self) -> Schedules:
@@ -93,20 +86,19 @@ class Booker:
         return self.look()
 
     def look(self) -> int:
-        """Declare and book.  Returns how many jobs were booked."""
+        """Declare and book.  Returns how many jobs were booked.  Threads that look at once harm each other no more than
+        processes do.
+        """
         if not self._backend.capabilities.schedules:
             return 0
-        with self._looking:
-            self._looked_at = self._clock.micros()
+        self._looked_at = self._clock.micros()
+        seen = self._store.schedules()
+        # Each of both writes what the other does not.
+        if any([self._declare_all(seen), self._renew_all(seen)]):
             seen = self._store.schedules()
-            # Each of both writes what the other does not.
-            if any([self._declare_all(seen), self._renew_all(seen)]):
-                seen = self._store.schedules()
-            booked = 0
-            for row in seen.rows:
-                booked += self._one(row, seen.now)
-            self._keep_declared(seen)
-            return booked
+        booked = sum(self._one(row, seen.now) for row in seen.rows)
+        self._keep_declared(seen)
+        return booked
 
     def _one(self, row: ScheduleRow, now: int) -> int:
         """Book one schedule.  What is wrong with it stops no other one."""

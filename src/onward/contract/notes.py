@@ -7,9 +7,10 @@ A note is a small value under (job id, name).  The first character of its name s
                the job's row locked against a reap until the note is committed.  The lease is lost: no note, False.  The
                name is there already: it stays as it is, True (a repeat after a lost answer; names are unique in a run).
     notes      Return all of a job, by name.
-    signal     Lock the job's row, insert the note ``!name``; the first value stays, unless ``again``.  A job that is
-               `scheduled` and ``awaits`` that name becomes available, due now, in the same transaction.  A job that has not
-               begun, runs or waits to be retried keeps the note for its next look.  A finished job: nothing is written.
+    signal     Lock the job's row, insert the note ``!name``; the first value stays, unless ``again``, which replaces the
+               value and not its time.  A job that is `scheduled` and ``awaits`` that name becomes available, due now, in the
+               same transaction.  A job that has not begun, runs or waits to be retried keeps the note for its next look.  A
+               finished job: nothing is written.
     snooze     A settlement may carry ``awaits`` and ``notes``: they are written with the move.  After its own row is
                written, in a later statement of the same transaction, the store looks for the signal that the job awaits: one
                that came in between makes it due at once.

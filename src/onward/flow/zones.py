@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
-from zoneinfo import ZoneInfo, available_timezones
 
 from onward.base.clock import SECOND, from_micros, to_micros
 from onward.errors import InvalidSchedule
@@ -31,6 +30,8 @@ def zone_named(name: str) -> tzinfo:
     """Return a time zone by its name in the IANA database, such as Europe/Berlin."""
     if isinstance(name, str) and name.upper() == "UTC":
         return UTC
+    from zoneinfo import ZoneInfo  # where it is needed first: it brings the build's configuration along
+
     if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME:
         with suppress(ValueError, OSError, KeyError):  # no such zone is a KeyError; a path is one of the others
             return ZoneInfo(name)
@@ -38,6 +39,8 @@ def zone_named(name: str) -> tzinfo:
 
 
 def _unknown_zone(name: object) -> InvalidSchedule:
+    from zoneinfo import available_timezones
+
     if isinstance(name, str) and len(name) <= _LONGEST_NAME:
         known = available_timezones()
         if not known:

@@ -1,10 +1,10 @@
-"""Handlers that jobs name by key: `shell`, `url`, `event`, `command`, `callable`, and those of the application.
+"""Handlers that jobs name by key: `shell`, `url`, `event`, `command`, ``callable``, and those of the application.
 
-Each is off until the application configures it, and runs only on queues that name it.  Made by the wiring with `build`,
+Each is off until the application configures it, and runs only on queues that name it.  Made by the wiring with ``build``,
 called by an attempt through `onward.job.registry`.  They talk to programs and servers, never to a store.
 
-Read `typed` (a handler of one's own), `event` and `closure`; then `shell` and `command` with `program` and `confined`; then
-`url` with `target`, `address` (where it may go) and `exchange` (how).
+Read `typed` (a handler of one's own), `event` and `closure`; then `shell` and `command` with `program`, `limits` and
+`confined`; then `url` with `target`, `address` (where it may go), `exchange` (how) and `time_left`.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from contextvars import ContextVar, copy_context
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -91,6 +92,7 @@ class Steps:
         self._used: set[str] = set()
         self._naming, self._reading = threading.Lock(), threading.Lock()
         self._suspended: JobSuspended | None = None
+        self._running: set[asyncio.Future[None]] = set()  # steps of an async handler, until they are noted
         self.pending: set[str] = set()  # calls of an async handler that were not awaited yet
 
     # In a handler that is a plain function
@@ -99,10 +101,11 @@ class Steps:
         key = self._enter(STEP, name)
         found = self._look(key)
         if found is None:
+            self._refuse_if_full()
             with self._inside_step():
                 value = function(*args, **kwargs)
                 if inspect.isawaitable(value):
-                    value = asyncio.run(_awaited(value))
+                    value = _run(value)
             found = self._store(key, self._encoded(name, value))
         return self._value(key, found, _returns(function))
 
@@ -121,22 +124,50 @@ class Steps:
         key = self._enter(STEP, name)
         found = await self._look_async(key)
         if found is None:
-            with self._inside_step():
-                value = function(*args, **kwargs)
-                if inspect.isawaitable(value):
-                    value = await value
-            found = await asyncio.to_thread(self._store, key, self._encoded(name, value))
+            self._refuse_if_full()
+            with self._unsuspended():
+                with self._inside_step():
+                    value = function(*args, **kwargs)
+                    if inspect.isawaitable(value):
+                        value = await value
+                found = await asyncio.to_thread(self._store, key, self._encoded(name, value))
         return self._value(key, found, _returns(function))
 
     async def sleep_async(self, name: str, duration: Duration | None) -> None:
         length = self._length(duration)
         key = self._enter(SLEEP, name)
-        self._rest(key, length, await self._look_async(key))
+        mark = await self._look_async(key)
+        try:
+            self._rest(key, length, mark)
+        except JobSuspended:
+            await self._steps_ended()
+            raise
 
     async def wait_for_async(self, name: str, longest: Duration, returns: Any) -> Any:
         length = max(_SHORTEST, seconds(longest, "timeout"))
         key = self._enter(WAIT, name)
-        return await asyncio.to_thread(self._heard, key, name, length, returns)
+        try:
+            return await asyncio.to_thread(self._heard, key, name, length, returns)
+        except JobSuspended:
+            await self._steps_ended()
+            raise
+
+    @contextmanager
+    def _unsuspended(self) -> Iterator[None]:
+        """Let no sleep or wait beside it end the run before this step is noted: it would be called again."""
+        if self._suspended is not None:  # while notes were read
+            raise self._suspended
+        ended = asyncio.get_running_loop().create_future()
+        self._running.add(ended)
+        try:
+            yield
+        finally:
+            self._running.discard(ended)
+            ended.set_result(None)
+
+    async def _steps_ended(self) -> None:
+        while self._running:
+            await asyncio.wait(self._running)
 
     def left_open(self) -> StepError | None:
         """Return what is wrong with a run that returned: it was to be suspended, or a call was never awaited."""
@@ -159,6 +190,8 @@ class Steps:
                 f"{call} was called inside a step, whose result is all that is noted of it: call it in the handler, after "
                 f"that step or before it"
             )
+        if self._suspended is not None:
+            raise self._suspended  # a run that is being suspended does nothing more
         with self._naming:
             if key in self._used:
                 raise StepError(f"{call} was called twice in one run: in a loop, number the names: f'page-{{n}}'")
@@ -178,15 +211,19 @@ class Steps:
     def _store(self, key: str, encoded: bytes) -> Noted:
         assert self._notes is not None
         sealed = self._notebook.seal(key, encoded)
-        kept = [*self._notes.values()]
-        if len(kept) >= MOST_NOTES or sum(len(note.sealed) for note in kept) + len(sealed) > MOST_NOTE_BYTES:
+        self._refuse_if_full(len(sealed))
+        self._notebook.write(key, sealed)
+        noted = self._notes[key] = Noted(sealed, self._now())
+        return noted
+
+    def _refuse_if_full(self, size: int = 0) -> None:
+        """Raise if there is no room for one more note; before a step is called, its size is not known yet."""
+        kept = [*(self._notes or {}).values()]
+        if len(kept) >= MOST_NOTES or sum(len(note.sealed) for note in kept) + size > MOST_NOTE_BYTES:
             raise NotesFull(
                 f"a job has at most {MOST_NOTES:,} notes of {MOST_NOTE_BYTES:,} bytes in all: put several things into one "
                 f"step, keep the data elsewhere and return where it is, or go on in another job"
             )
-        self._notebook.write(key, sealed)
-        noted = self._notes[key] = Noted(sealed, self._now())
-        return noted
 
     def _value(self, key: str, noted: Noted, kind: Any) -> Any:
         return decode_result(self._notebook.open(key, noted.sealed), kind)
@@ -230,13 +267,15 @@ class Steps:
         return None
 
     def _marked(self, key: str, length: float) -> bytes:
-        return self._notebook.seal(key, b"%d" % round(length * SECOND))
+        sealed = self._notebook.seal(key, b"%d" % round(length * SECOND))
+        self._refuse_if_full(len(sealed))
+        return sealed
 
     def _ends(self, key: str, mark: Noted) -> int:
         """Return when a sleep or a wait is over: so long after the store noted it."""
         return mark.at + int(self._notebook.open(key, mark.sealed))
 
-    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> None:
+    def _suspend(self, delay: float, awaits: str | None, notes: tuple[tuple[str, bytes], ...]) -> NoReturn:
         self._suspended = JobSuspended(max(_SHORTEST, delay), awaits, notes)
         raise self._suspended
 
@@ -284,6 +323,16 @@ def _returns(function: Callable[..., Any]) -> Any:
         return returns_of(function)
     except Exception:  # noqa: BLE001  an object that can be called need not have any annotations
         return Any
+
+
+def _run(value: Awaitable[Any]) -> Any:
+    """Await what a step of a plain handler returned: in another thread if an event loop runs in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(value))
+    with ThreadPoolExecutor(1, thread_name_prefix="onward-step") as thread:
+        return thread.submit(copy_context().run, asyncio.run, _awaited(value)).result()
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -1,6 +1,7 @@
-"""Looking at jobs, queues, sessions, dead letters and old jobs, and steering them.
+"""Looking at jobs, queues, sessions, schedules, dead letters and old jobs, and steering them.
 
-Called by the methods of the application, and by workers that reap and prune at intervals.  Read `inspector` (one method per
-question or request), `dead_letters`, `pruning`; `unsupported_inspection` answers for brokers, and `transfer` moves jobs
-from one store to another.
+Called by the methods of the application, and by workers that reap and prune at intervals; never by `client` or `attempt`.
+Read `inspector` (one method per question or request), `steering` and `signalling` (one job), `dead_letters`, `pruning`,
+`unsupported_inspection` (answers for brokers).  Schedules: `declarations` (those in the code), `schedules` (all of them:
+``jobs.schedules``).  `transfer` moves jobs from one store to another.
 """

@@ -129,6 +129,7 @@ class Encryption:
         """Return the value of a step's or signal's note as it is stored."""
         if not (self.enabled or private):
             return value
+        self._cipher.refuse_without_key()  # who signals a job that came encrypted may have none
         box = self._cipher.closing(_STEP, queue)
         return f"{_START}{box.key_id} {box.close(value, job_id, name).decode()}".encode()
 

@@ -2,7 +2,7 @@
 
 Here: `supervisor` (the loop), `fleet` and `process` (the worker processes), `store_thread` (all that it asks the store),
 `run_board` (what a process has begun, readable after its death), `messages` and `pending_messages` (what both
-ends say), `child_link` (the worker process's end); `posix_signals`, `subreaper`, `systemd`, `reload`, `mailbox`.
+ends say), `child_link` (the worker process's end); `options`, `posix_signals`, `subreaper`, `systemd`, `reload`, `mailbox`.
 Called by the command line, and by `entry` for the worker process's end.  Read `supervisor`, `fleet`, `process`,
 `store_thread`, `child_link`.
 """

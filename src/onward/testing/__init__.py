@@ -2,8 +2,8 @@
 
 Imported by tests and by the pytest plugin, by no other room.
 
-Read `assertions` (which jobs were enqueued), `clock` (time that tests move), `simulation` with `effects` (crash a handler
-after each of its effects), `emptying`.
+Read `assertions` with `calls` (which jobs were enqueued), `clock` (time that tests move), `simulation` with `effects` (crash
+a handler after each of its effects), `emptying`.
 """
 
 from onward.testing.assertions import assert_enqueued, assert_not_enqueued

@@ -1,9 +1,10 @@
-"""The engine that runs jobs in one process.
+"""The engine that runs jobs in one process.  Called by the application, by `supervisor` and by `entry`.
 
-Here: `worker` (the parts and the threads), `pump` with `outbox` and `recovery` (the one thread that talks to the store about
-jobs), `inflight` (the leases of this process), `handler_threads`, `handler_tasks` and `isolated` (where handlers run),
-`session` with `store_contact` (the name under which leases are held, and the sweep); `inline` is the engine of
-`process_once` and `drain`.
-Called by the application, by `supervisor` and by `entry`.  Read `worker`, `pump`, `inflight`, `handler_threads`, `outbox`,
-`session`, `recovery`, then the rest as needed.
+Read `worker` (the parts and the threads; `options` and `events` are what it is given and told), `pump` with `outbox` and
+`recovery` (the one thread that claims and settles; `patterns` says from which queues, `breaker` when not), `inflight`
+(the leases of this process), `handler_threads`, `handler_tasks` with `event_loop` and `loop_watch`, and `isolated` (where
+handlers run), `session` with `store_contact` (the name under which leases are held, and the sweep), `run_recorder` (what has
+begun, for the supervisor).
+`inline` is the engine of ``process_once`` and ``drain``.  `ticker` books schedules; `diagnostics` shows which line a job has
+reached.
 """

@@ -1,4 +1,4 @@
-"""The pump: the one thread of a worker that talks to the store about jobs.
+"""The pump: the one thread of a worker that claims and settles.
 
     opening ──▶ pumping ──stop──▶ draining ──▶ ended
                  │  ▲                 │ ▲

@@ -379,7 +379,7 @@ def test_a_dead_letter_that_the_broker_cannot_carry_stays_in_the_store(backend):
     assert answer.applied
     kept = backend.get(letter.id)
     assert (kept.state, kept.data) == (State.CANCELLED, letter.data)
-    assert "cannot carry it" in kept.reason
+    assert "the broker refuses the job" in kept.reason
 
 
 # Steering

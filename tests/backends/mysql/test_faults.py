@@ -173,7 +173,7 @@ class TestUndone:
         with other_session() as other:
             # Who has written more is spared.
             for number in range(200):
-                other.execute("INSERT INTO onward_queues VALUES (%s, NULL)", (f"q{number}",))
+                other.execute("INSERT INTO onward_queues (name) VALUES (%s)", (f"q{number}",))
             other.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", (second,))
             cancelling = threading.Thread(target=lambda: results.append(backend.cancel([first, second], "no")))
             cancelling.start()

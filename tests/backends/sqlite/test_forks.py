@@ -54,7 +54,7 @@ def test_a_connection_that_was_carried_over_is_refused_before_any_statement(back
 @pytest.mark.promise("F53")
 def test_a_fork_in_the_middle_of_a_transaction_leaves_it_to_the_parent(backend, file):
     def be_refused():
-        with pytest.raises(BackendMisconfigured, match="carried over"):
+        with pytest.raises(BackendMisconfigured, match="copy of an open connection"):
             backend.enqueue([an_envelope()])
 
     with backend._writing() as tx:

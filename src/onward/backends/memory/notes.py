@@ -49,7 +49,8 @@ class MemoryNotes:
                 kept = [note for note in there.values() if note.name != key]
                 if len(kept) >= at_most[0] or sum(len(note.value) for note in kept) + len(value) > at_most[1]:
                     return Signalled(state=state, full=True)
-                self._store.notes.setdefault(job_id, {})[key] = Note(name=key, value=value, at=now)
+                at = there[key].at if key in there else now
+                self._store.notes.setdefault(job_id, {})[key] = Note(name=key, value=value, at=at)
             return Signalled(state=state, stored=stored, woken=_wake(self._store, job, now))
 
 

@@ -52,11 +52,11 @@ VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes,
         :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
 
 -- name: this_database
--- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
+-- The database in which a connection finds Onward's tables; the time of the first migration tells two of one name apart.
 SELECT database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 
 -- name: live_among
--- Also asked on connections of others, whose collation may be any.
+-- Also run on connections of callers, whose collation may be any.
 SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = convert(wanted.id USING utf8mb4) COLLATE utf8mb4_bin;
@@ -80,7 +80,7 @@ SELECT found.name, holder.id
    FOR UPDATE;
 
 -- name: open_session
--- Its time is counted from when the row is ours: a renewal that waits for a turn loses nothing.
+-- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version) VALUES (:owner, 0, 0, '', 0, '')
     ON DUPLICATE KEY UPDATE owner = :owner;
 UPDATE onward_sessions
@@ -99,7 +99,7 @@ SELECT session.owner
    FOR UPDATE;
 
 -- name: renew_session
--- The row first: its time is counted from when it is ours.
+-- Locks the row first: the time is counted from when this transaction has it.
 SELECT owner FROM onward_sessions WHERE owner = :owner FOR UPDATE;
 UPDATE onward_sessions SET expires_at = :now + lease_for WHERE owner = :owner;
 
@@ -107,7 +107,7 @@ UPDATE onward_sessions SET expires_at = :now + lease_for WHERE owner = :owner;
 DELETE FROM onward_sessions WHERE owner = :owner;
 
 -- name: expired_sessions
--- A locked one is talking to us: it is not dead.
+-- A locked row belongs to a session whose process is in a transaction: it is alive.
 SELECT owner
   FROM onward_sessions FORCE INDEX (expiry_idx)
  WHERE expires_at <= :now
@@ -176,7 +176,7 @@ SELECT id
  LIMIT :limit;
 
 -- name: lock_expired
--- What another turn is at is left to it.
+-- Rows that another turn has locked are left to it.
 SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
@@ -199,9 +199,10 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state IN ('scheduled', 'retryable');
 
 -- name: candidates
--- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked is its own.  The
--- token is that of the claim that follows; what a job that is claimed for the first time leaves at its defaults is left out.
--- If something has to be promoted first, `hopeful` finds nothing: all turns lock what is due before what is available.
+-- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  Rows that another turn has locked are
+-- left to it.  The token is that of the claim that follows; what a job that is claimed for the first time leaves at its
+-- defaults is left out.  If something has to be promoted first, `hopeful` finds nothing: all turns lock what is due before
+-- what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
               OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
@@ -221,7 +222,7 @@ SELECT id, queue, delivery + 1, sealed,
    FOR UPDATE SKIP LOCKED;
 
 -- name: candidates_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.
+-- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.id, job.queue, job.delivery + 1, job.sealed,
        CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
               OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance) IS NOT NULL
@@ -244,15 +245,15 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state = 'available';
 
 -- name: lock_holds
--- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
--- same ones do not wait for each other.
+-- Every key that is wanted has a row now, which this transaction keeps locked until the commit.  In the order of the keys,
+-- so that two transactions that want the same ones do not wait for each other.
 INSERT INTO onward_holds (kind, `key`, job_id, token, done_until)
 SELECT wanted.kind, wanted.name, '', 0, :now
   FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
     ON DUPLICATE KEY UPDATE token = onward_holds.token;
 
 -- name: holds
--- Who has these keys: until when it is done, or whether the holder still runs.
+-- The holders of these keys: until when a success confirms the key, or whether the holder still runs.
 SELECT wanted.kind, wanted.name, hold.job_id, hold.token, hold.done_until,
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (PRIMARY)
                 WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
@@ -312,7 +313,8 @@ SELECT `rank`, available_at, id, queue
  LIMIT :limit;
 
 -- name: lock_waiters
--- One that is locked is on its way already.  Along the index by which what is due is locked, and in its order.
+-- A job that is locked is being woken or changed by another transaction.  Along the index by which what is due is locked,
+-- and in its order.
 SELECT job.id
   FROM JSON_TABLE(:waiters, '$[*]' COLUMNS (queue varchar(100) PATH '$[0]', at bigint PATH '$[1]', id varchar(64) PATH '$[2]'))
     AS wanted
@@ -506,7 +508,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done
 
 -- name: page_oldest
 -- Walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state finds
--- rows with a state that is none of ours, too.
+-- rows with an unknown state, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
       WHERE :live AND id > :after AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
@@ -612,7 +614,7 @@ SELECT id FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job);
 
 -- name: replayable
--- In their order, and ours until the commit; the last column is whether it has expired.
+-- In their order, locked until the commit; the last column is whether it has expired.
 SELECT done.id, done.finished_at, convert(done.unique_key USING utf8mb4), done.queue, coalesce(done.expires_at <= :now, false)
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
@@ -648,7 +650,7 @@ DELETE done
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
 -- name: forget_runs
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE run
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
@@ -668,8 +670,10 @@ SELECT id
    FOR UPDATE;
 
 -- name: store_note
--- For a job whose row is locked.
-INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value)
+-- For a job that was put back just now, and whose row is locked.  Of the instant at which that was: when the job is due, the sleep
+-- that is noted is over.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, :note, available_at - :delay, :value FROM onward_jobs FORCE INDEX (PRIMARY) WHERE id = :id
     ON DUPLICATE KEY UPDATE at = onward_notes.at;
 
 -- name: notes_of
@@ -689,7 +693,9 @@ SELECT cast(coalesce(sum(name = :note), 0) AS signed), cast(coalesce(sum(name <>
  WHERE job_id = :id;
 
 -- name: store_signal
-REPLACE INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value);
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value)
+    ON DUPLICATE KEY UPDATE value = :value;
 
 -- name: signalled
 -- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.
@@ -701,7 +707,7 @@ SELECT job.id, job.queue
  WHERE job.state = 'scheduled';
 
 -- name: forget_notes
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE note
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id
@@ -723,11 +729,11 @@ SELECT id, queue, state, finished_at, tombstone, :now
 SELECT :now FROM onward_holds WHERE kind = 'once' AND `key` = :key FOR UPDATE;
 
 -- name: forget_hold
--- Asked for by people, of a key that is done.
+-- For operators: of a key that a success confirmed.
 DELETE FROM onward_holds WHERE kind = 'once' AND `key` = :key AND done_until IS NOT NULL;
 
 -- name: spent_holds
--- A minute later: who takes a key often finds its row.
+-- A minute later: a key that is taken often keeps its row.
 SELECT kind, convert(`key` USING utf8mb4)
   FROM onward_holds FORCE INDEX (done_idx)
  WHERE done_until <= :now - 60000000
@@ -773,7 +779,7 @@ SELECT trx_mysql_thread_id, timestampdiff(SECOND, trx_started, now())
  ORDER BY trx_started
  LIMIT 1;
 
--- For a caller's connection: jobs with keys one at a time, compared as the columns are, whatever that session goes by.
+-- For a caller's connection: jobs with keys one at a time, compared as the columns are, whatever that session has set.
 
 -- name: join
 -- A live id and a held key leave things as they are, and lock what is in the way.
@@ -810,7 +816,7 @@ SELECT id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, cra
 DELETE FROM onward_jobs WHERE id = :id AND state <> 'executing';
 
 -- name: lease_owner
--- Who has this lease: the session that claimed it, or one that adopted it.  Ours until the commit.
+-- The owner of this lease: the session that claimed it, or one that adopted it.  Its row is locked until the commit.
 SELECT owner FROM onward_jobs WHERE id = :id AND delivery = :token AND state = 'executing' FOR UPDATE;
 
 -- name: is_completed
@@ -941,7 +947,8 @@ SELECT 'once', new.name, new.job_id, new.token, new.until
                          ELSE onward_holds.done_until END;
 
 -- name: damaged_jobs
--- Live jobs whose row no worker wrote, and why is for the reader to say.  The counters end one below what a claim may write.
+-- Live jobs with values that no worker writes; the code that reads them says which.
+-- The counters end one below what a claim may write.
 SELECT id AS `key`, id, queue, job, sealed, state, `rank`, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
        progress, owner, :now

@@ -1,18 +1,18 @@
 -- Every statement of the PostgreSQL backend.  Values are always parameters, written :name; the table prefix is the only
 -- substitution.  A batch comes as arrays, one for each column; an array may be empty if every value is the usual one.
 --
--- How they are built, again and again: `clock` reads the time once.  `held` finds and locks the rows, one by one in the order of
--- the batch: the FOR UPDATE within LATERAL leaves the planner no other way than along an index, whatever it believes of the
--- table's size, and never waits in another order.  Then rows are written where they were found, by ctid.  A row that
--- was changed while we waited for its lock has a newer version, which we hold and our snapshot does not see, and by its
--- ctid it is not found.  So the answer is always what was written, or the row is looked for by its key, which leads to the
--- newest version.  Tests compare the plans.
+-- How they are built, again and again: `clock` reads the time once.  `held` finds and locks the rows, one by one in the
+-- order of the batch: the FOR UPDATE within LATERAL leaves the planner no other way than along an index, whatever it
+-- believes of the table's size, and never waits in another order.  Then rows are written where they were found, by ctid.
+-- A row that was changed while the statement waited for its lock has a newer version, which is locked now but not in the
+-- snapshot, and by its ctid it is not found.  So the answer is always what was written, or the row is looked for by its
+-- key, which leads to the newest version.  Tests compare the plans.
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
 -- name: configure
--- What a connection of our own is opened with, for this transaction only: the next may be in another session.
+-- The settings of Onward's own connections, for this transaction only: the next may be in another session.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '30s', true),
        set_config('idle_in_transaction_session_timeout', '20s', true);
@@ -41,7 +41,7 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify('onward_wake', :
 
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it store nothing.  The answer: which were stored, if not all were;
--- and whether a sleeper waits to be told.
+-- and whether a process waits to be woken.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 given AS (
     SELECT *
@@ -98,7 +98,7 @@ VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_cra
 RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
 -- name: this_database
--- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
+-- The database in which a connection finds Onward's tables; the time of the first migration tells two of one name apart.
 SELECT current_database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 
 -- name: live_among
@@ -113,7 +113,7 @@ SELECT holder.key_held, holder.id
  CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key LIMIT 1) AS holder;
 
 -- name: lock_unique_keys
--- Numbers instead of rows: who may only enqueue may write nothing but jobs.
+-- Numbers instead of rows: a role that may only enqueue can write no table but that of jobs.
 SELECT pg_advisory_xact_lock(number) FROM unnest(cast(:numbers AS bigint[])) AS wanted (number);
 
 -- name: lock_key_holders
@@ -130,7 +130,7 @@ SELECT holder.key_held, holder.id
                       WHERE id = found.id AND key_held = found.key FOR UPDATE SKIP LOCKED) AS holder;
 
 -- name: open_session
--- Its time is counted from when the row is ours: a renewal that waits for a turn loses nothing.
+-- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
 VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version)
 ON CONFLICT (owner) DO UPDATE
@@ -161,7 +161,7 @@ RETURNING ARRAY (SELECT id FROM onward_jobs WHERE owner = :owner AND cancel_reas
 DELETE FROM onward_sessions WHERE owner = :owner;
 
 -- name: end_expired_sessions
--- A locked one is talking to us: it is not dead.
+-- A locked row belongs to a session whose process is in a transaction: it is alive.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
 DELETE FROM onward_sessions
  WHERE owner IN (SELECT owner
@@ -196,8 +196,8 @@ SELECT rank, available_at, id, queue, sealed, delivery, started_at, attempts,
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  Who asks may be about to sleep and
--- wants to be told; how many do is the second answer.
+-- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  The thread that asks may
+-- be about to wait, and registers to be woken; the second answer is how many others are registered.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS (
     SELECT name, since
@@ -227,19 +227,19 @@ SELECT min(CASE WHEN EXISTS (SELECT 1
   FROM open;
 
 -- name: pinned
--- Whether a snapshot is open that is so many transactions old: what died since cannot be removed.  Who has written keeps
--- one, too, by its transaction's number.
+-- Whether a snapshot is open that is so many transactions old: versions that died since cannot be
+-- removed.  A transaction that has written keeps one, too, by its number.
 SELECT greatest((SELECT max(greatest(age(backend_xmin), age(backend_xid))) FROM pg_stat_activity
                   WHERE datname = current_database() OR datname IS NULL),
                 (SELECT max(age(transaction)) FROM pg_prepared_xacts WHERE database = current_database()),
                 (SELECT max(age(xmin)) FROM pg_replication_slots)) > cast(:transactions AS bigint);
 
 -- name: forget_waiters
--- Those of processes that are no more.
+-- Those of processes that have ended.
 DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 
 -- name: promote
--- Cancel what has expired, and make available what is due.  What another turn is at is left to it.
+-- Cancel what has expired, and make available what is due.  Rows that another turn has locked are left to it.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 expired AS MATERIALIZED (
     SELECT job.place
@@ -292,10 +292,11 @@ expired AS MATERIALIZED (
 SELECT count(*) FROM promoted;
 
 -- name: claim
--- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by part,
--- in the order of the ranks, each from where it is said to begin.  What another turn has locked is its own.  A suspect is
--- claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which fences off the previous
--- holder: its late settlement matches no row.  What few jobs have comes as one value, and mostly as none: every column costs.
+-- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by
+-- part, in the order of the ranks, each from where it is said to begin.  Rows that another turn has locked are left to
+-- it.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
+-- fences off the previous holder: its late settlement matches no row.  What few jobs have comes as one value, and mostly
+-- as none: every column costs.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
@@ -335,7 +336,7 @@ RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
                                           single_instance) AS text) END;
 
 -- name: claim_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.
+-- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.ctid AS place, job.crashes, wanted.number
@@ -363,14 +364,14 @@ RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
                                           single_instance) AS text) END;
 
 -- name: lock_holds
--- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
--- same ones do not wait for each other.
+-- Every key that is wanted has a row now, which this transaction keeps locked until the commit.  In the order of the keys,
+-- so that two transactions that want the same ones do not wait for each other.
 INSERT INTO onward_holds (kind, key, job_id, token)
 SELECT kind, key, '', 0 FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
 ON CONFLICT (kind, key) DO UPDATE SET token = onward_holds.token;
 
 -- name: holds
--- Who has these keys: until when it is done, or whether the holder still runs.
+-- The holders of these keys: until when a success confirms the key, or whether the holder still runs.
 SELECT hold.kind, hold.key, hold.job_id, hold.token, hold.done_until,
        EXISTS (SELECT 1 FROM onward_jobs WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
   FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
@@ -422,7 +423,7 @@ held AS MATERIALIZED (
 SELECT number FROM held;
 
 -- name: once_waiters
--- The first in claim order for each key.  One that is locked is on its way already.
+-- The first in claim order for each key.  A job that is locked is being woken or changed by another transaction.
 SELECT ended.key, job.id
   FROM unnest(cast(:keys AS text[]), cast(:limits AS bigint[])) AS ended (key, at_most)
  CROSS JOIN LATERAL (SELECT id
@@ -448,10 +449,10 @@ UPDATE onward_jobs SET state = 'available', available_at = onward_now(:now)
 RETURNING queue;
 
 -- name: settle
--- All that may become of a lease, for any number of them.  Every fence is (id, token, owner, executing).  An array of moves that
--- is empty means that all were successes, which nearly all are.  The last answer is how many rows were written: if one was
--- changed while we waited for its lock they are too few, and all of it starts over.  What is to be tried again at once, in a
--- queue that this very turn claims from, is promoted by the same write.
+-- All that may become of a lease, for any number of them.  Every fence is (id, token, owner, executing).  An array of
+-- moves that is empty means that all were successes, which nearly all are.  The last answer is how many rows were written:
+-- if one was changed while the statement waited for its lock they are too few, and all of it starts over.  What is to be
+-- tried again at once, in a queue that this very turn claims from, is promoted by the same write.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS MATERIALIZED (
     SELECT name
@@ -590,7 +591,7 @@ SELECT lease.number, run.move, run.state, done.state,
     ON true;
 
 -- name: lease_owner
--- Who has this lease: the session that claimed it, or one that adopted it.  Ours until the commit.
+-- The owner of this lease: the session that claimed it, or one that adopted it.  Its row is locked until the commit.
 SELECT owner FROM onward_jobs WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'executing' FOR UPDATE;
 
 -- name: is_completed
@@ -711,7 +712,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
 
 -- name: page_oldest
 -- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state
--- finds rows with a state that is none of ours, too.
+-- finds rows with an unknown state, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs
       WHERE cast(:live AS boolean) AND id > :after AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
@@ -822,9 +823,11 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (na
     (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT 'later', name,
-            -- Not EXISTS, which PostgreSQL before 18 may answer for all queues at once, by reading the whole index.
-            coalesce((SELECT true FROM onward_jobs
-                       WHERE state IN ('scheduled', 'retryable') AND queue = name AND available_at <= (SELECT now FROM clock)
+            -- Not EXISTS, which PostgreSQL before 18 may answer for all queues at once, by reading the whole index.  And not
+            -- any job that is due, for which it may read the whole table: the first of the index.
+            coalesce((SELECT available_at <= (SELECT now FROM clock) FROM onward_jobs
+                       WHERE state IN ('scheduled', 'retryable') AND queue = name
+                       ORDER BY available_at
                        LIMIT 1), false)
        FROM later
       WHERE name IS NOT NULL
@@ -882,7 +885,7 @@ SELECT id FROM onward_jobs
  WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job);
 
 -- name: replayable
--- In their order, and ours until the commit; the last column is whether it has expired.
+-- In their order, locked until the commit; the last column is whether it has expired.
 SELECT done.id, done.finished_at, done.unique_key, coalesce(done.expires_at <= onward_now(:now), false)
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT id, finished_at, expires_at, unique_key
@@ -918,7 +921,7 @@ WITH held AS MATERIALIZED (
 DELETE FROM onward_finished WHERE ctid = ANY (ARRAY (SELECT place FROM held)) RETURNING id;
 
 -- name: forget_runs
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE FROM onward_attempts
  WHERE job_id = ANY (cast(:ids AS text[]))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
@@ -938,8 +941,10 @@ WITH held AS MATERIALIZED (
 SELECT id FROM held;
 
 -- name: store_note
--- For a job whose row is locked.
-INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+-- For a job that was put back just now, and whose row is locked.  Of the instant at which that was: when the job is due, the sleep
+-- that is noted is over.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, cast(:note AS text), available_at - cast(:delay AS bigint), cast(:value AS bytea) FROM onward_jobs WHERE id = :id
 ON CONFLICT (job_id, name) DO NOTHING;
 
 -- name: notes_of
@@ -959,8 +964,9 @@ SELECT count(*) FILTER (WHERE name = :note), count(*) FILTER (WHERE name <> :not
  WHERE job_id = :id;
 
 -- name: store_signal
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
 INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
-ON CONFLICT (job_id, name) DO UPDATE SET (at, value) = ROW (excluded.at, excluded.value);
+ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 
 -- name: signalled
 -- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.
@@ -971,7 +977,7 @@ SELECT job.id, job.queue
    AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = wanted.id AND name = '!' || job.awaits);
 
 -- name: forget_notes
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE FROM onward_notes
  WHERE job_id = ANY (cast(:ids AS text[]))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
@@ -987,7 +993,7 @@ SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
  LIMIT cast(:limit AS bigint);
 
 -- name: forget_key
--- Asked for by people.  All of it is seen in one snapshot, so a key that is being confirmed is still its job's.
+-- For operators.  All of it is seen in one snapshot, so a key that is being confirmed is still its job's.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 forgotten AS (
     DELETE FROM onward_holds WHERE kind = 'once' AND key = :key AND done_until > (SELECT now FROM clock) RETURNING job_id
@@ -1036,8 +1042,8 @@ SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_
 SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_user;
 
 -- name: pins
--- What keeps vacuum from its work, and the log from being cut: transactions, forgotten prepared ones, slots without a reader.
--- An idle transaction that has written has an id and no snapshot, and counts as well.
+-- What keeps vacuum from removing rows, and the log from being cut: transactions, forgotten prepared ones, slots without a
+-- reader.  An idle transaction that has written has an id and no snapshot, and counts as well.
 SELECT 'transaction', cast(pid AS text), coalesce(nullif(application_name, ''), usename),
        cast(extract(epoch FROM clock_timestamp() - xact_start) AS bigint), cast(0 AS bigint)
   FROM pg_stat_activity
@@ -1142,7 +1148,7 @@ SELECT note.job_id, note.name, note.value, note.at
 DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND state <> 'executing';
 
 -- name: restore_live
--- By the names of the columns: a new one needs no word here.
+-- By the names of the columns: a new column needs no change here.
 INSERT INTO onward_jobs SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_jobs), cast(:rows AS jsonb))
 ON CONFLICT DO NOTHING;
 
@@ -1179,7 +1185,8 @@ ON CONFLICT (kind, key) DO UPDATE
  WHERE onward_holds.done_until < excluded.done_until;
 
 -- name: damaged_jobs
--- Live jobs whose row no worker wrote, and why is for the reader to say.  The counters end one below what a claim may write.
+-- Live jobs with values that no worker writes; the code that reads them says which.
+-- The counters end one below what a claim may write.
 SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
        progress, owner, onward_now(:now)

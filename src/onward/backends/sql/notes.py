@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from onward.backend import Lease, Note, Signalled
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.rows import Row
+from onward.base.clock import SECOND
 from onward.job.settlement import Settlement
 from onward.job.states import State, state_named
 
@@ -63,7 +64,7 @@ def write_snoozed(tx: Any, snoozed: Mapping[str, Settlement]) -> None:
     """Write the notes of jobs that were put back just now, and look for the signals that they await; by their ids."""
     for job_id, settlement in snoozed.items():
         for name, value in settlement.notes:
-            tx.ask("store_note", id=job_id, note=name, value=value)
+            tx.ask("store_note", id=job_id, note=name, value=value, delay=round(settlement.delay * SECOND))
     if awaiting := sorted(job_id for job_id, settlement in snoozed.items() if settlement.awaits is not None):
         _wake(tx, awaiting)
 

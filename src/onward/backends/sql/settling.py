@@ -76,5 +76,5 @@ def singly(
         try:
             reaped += write(lambda tx, lease=lease: alone(tx, lease))  # type: ignore[misc]
         except BackendRefused as error:
-            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
+            _logger.exception("job %s cannot be given back: %s", lease.id, str(error).split("\n", 1)[0])
     return reaped

@@ -13,7 +13,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_or_not
--- The same for those who are not told how many rows a statement wrote.
+-- The same for drivers that do not return how many rows a statement wrote.
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
                          single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
@@ -39,7 +39,7 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: this_database
--- Where a connection finds our tables: which files it has open.
+-- The files that a connection has open: they tell whether it reaches Onward's tables.
 PRAGMA database_list;
 
 -- name: is_live
@@ -113,7 +113,7 @@ SELECT id, delivery, cancel_reason
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: anything_to_do
--- A look without the write lock: is there anything in this queue to hand out (if we want any), to promote or to expire?
+-- A look without the write lock: is there anything in this queue to hand out (if any is wanted), to promote or to expire?
 SELECT ?3 AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE queue = ?1 AND state = 'available')
     OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                 WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
@@ -187,7 +187,7 @@ UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = ?1,
  WHERE rowid IN (SELECT value FROM json_each(?3));
 
 -- name: holds
--- Who has these keys: until when it is done, or whether the holder still runs.
+-- The holders of these keys: until when a success confirms the key, or whether the holder still runs.
 SELECT hold.kind, hold.key, hold.job_id, hold.token, hold.done_until,
        EXISTS (SELECT 1 FROM onward_jobs WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
   FROM json_each(?1) AS wanted
@@ -204,7 +204,7 @@ UPDATE onward_holds SET done_until = ?5 WHERE kind = ?1 AND key = ?2 AND job_id 
 DELETE FROM onward_holds WHERE kind = ?1 AND key = ?2 AND job_id = ?3 AND token = ?4 AND done_until IS NULL;
 
 -- name: forget_hold
--- Asked for by people, of a key that is done.
+-- For operators: of a key that a success confirmed.
 DELETE FROM onward_holds WHERE kind = 'once' AND key = ?1 AND done_until IS NOT NULL;
 
 -- name: wake_once
@@ -290,7 +290,7 @@ SELECT (SELECT move FROM onward_attempts WHERE job_id = ?1 AND token = ?2),
        EXISTS (SELECT 1 FROM onward_jobs WHERE id = ?1) OR EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1);
 
 -- name: lease_owner
--- Who has this lease: the session that claimed it, or one that adopted it.
+-- The owner of this lease: the session that claimed it, or one that adopted it.
 SELECT owner FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND state = 'executing';
 
 -- name: is_completed
@@ -366,7 +366,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
 
 -- name: page_oldest
 -- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state
--- finds rows with a state that is none of ours, too.
+-- finds rows with an unknown state, too.
 SELECT id FROM onward_jobs
  WHERE :live AND id > :after AND (:everything OR state IN (SELECT value FROM json_each(:states)))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
@@ -387,7 +387,7 @@ SELECT id FROM onward_finished
  LIMIT :limit;
 
 -- name: page_newest
--- From the end if it is told no id: every blob sorts after every text.
+-- From the end if no id is given: every blob sorts after every text.
 SELECT id FROM onward_jobs
  WHERE :live AND id < coalesce(:after, x'') AND (:everything OR state IN (SELECT value FROM json_each(:states)))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
@@ -578,7 +578,7 @@ ON CONFLICT DO NOTHING;
 DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(?1));
 
 -- name: forget_runs
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE FROM onward_attempts
  WHERE job_id IN (SELECT value FROM json_each(:ids))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
@@ -606,8 +606,9 @@ SELECT coalesce(sum(name = ?2), 0), coalesce(sum(name <> ?2), 0), coalesce(sum(i
  WHERE job_id = ?1;
 
 -- name: store_signal
+-- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
 INSERT INTO onward_notes (job_id, name, at, value) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (job_id, name) DO UPDATE SET at = excluded.at, value = excluded.value;
+ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 
 -- name: wake_signalled
 -- If it waits for a signal that is there.
@@ -616,7 +617,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
    AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = ?1 AND name = '!' || onward_jobs.awaits);
 
 -- name: forget_notes
--- A job that was enqueued anew under its old id keeps what it has.
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
 DELETE FROM onward_notes
  WHERE job_id IN (SELECT value FROM json_each(:ids))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
@@ -744,7 +745,8 @@ ON CONFLICT (kind, key) DO UPDATE
  WHERE onward_holds.done_until < excluded.done_until;
 
 -- name: damaged_jobs
--- Live jobs whose row no worker wrote, and why is for the reader to say.  The counters end one below what a claim may write.
+-- Live jobs with values that no worker writes; the code that reads them says which.
+-- The counters end one below what a claim may write.
 SELECT rowid, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
        progress, owner, :now

@@ -112,15 +112,16 @@ class SignalsContract:
         assert (answer.state, answer.stored) == (State.EXECUTING, False)
         assert list(backend.notes(lease.envelope.id)) == before
 
-    def test_again_overwrites(self, backend, clock):
+    def test_again_overwrites_the_value_and_keeps_its_time(self, backend, clock):
         lease = a_lease(backend)
         backend.signal(lease.envelope.id, "go", b"first")
+        first = clock.micros()
         clock.advance(1)
 
         answer = backend.signal(lease.envelope.id, "go", b"second", again=True)
 
         assert answer.stored
-        assert list(backend.notes(lease.envelope.id)) == [Note(name="!go", value=b"second", at=clock.micros())]
+        assert list(backend.notes(lease.envelope.id)) == [Note(name="!go", value=b"second", at=first)]
 
     @pytest.mark.promise("S67")
     def test_of_two_signals_at_once_one_is_stored(self, backend, open_client):

@@ -50,8 +50,9 @@ class ModelNotes:
         if stored and (len(others) >= at_most[0] or sum(len(each.value) for each in others) + len(value) > at_most[1]):
             return Signalled(state=state, full=True)
         if stored:
-            self.written.setdefault(job_id, {}).pop(f"!{name}", None)
             self.write(job, f"!{name}", value)
+            told = self.written[job_id][f"!{name}"]
+            self.written[job_id][f"!{name}"] = Note(name=told.name, value=value, at=told.at)
         return Signalled(state=state, stored=stored, woken=self.heed_signal(job))
 
     def waiting_for_signals(self) -> list[ModelJob]:

@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     INDEX expiry_idx (queue, expires_at, id),
     INDEX owner_idx (owner, asked, id),
     UNIQUE INDEX held_idx (key_held),
-    -- Who waits for a hold, in claim order.
+    -- Jobs that wait for a hold, in claim order.
     INDEX once_idx (idempotency_key, waiting, `rank`, available_at, id),
     INDEX single_idx (single_instance, waiting, `rank`, available_at, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;

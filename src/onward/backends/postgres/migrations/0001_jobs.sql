@@ -67,7 +67,7 @@ CREATE INDEX onward_jobs_asked_idx ON onward_jobs (owner, id)
     WHERE cancel_reason IS NOT NULL;
 CREATE UNIQUE INDEX onward_jobs_held_idx ON onward_jobs (key_held)
     WHERE key_held IS NOT NULL;
--- Who waits for a hold, in claim order.
+-- Jobs that wait for a hold, in claim order.
 CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, available_at, id)
     WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
 CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)
@@ -161,7 +161,7 @@ CREATE TABLE onward_holds (
 
 CREATE INDEX onward_holds_done_idx ON onward_holds (done_until) WHERE done_until IS NOT NULL;
 
--- Who sleeps and would like to be told of work, until when: a hint, that may be lost and need not be on the disk.
+-- Processes that wait to be woken, and until when: a hint, which may be lost and need not be on the disk.
 CREATE UNLOGGED TABLE onward_waiters (
     until bigint NOT NULL,
     id text COLLATE "C" NOT NULL PRIMARY KEY

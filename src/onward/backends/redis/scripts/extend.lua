@@ -7,7 +7,7 @@ if not about then return false end
 even_if_full()
 local is_whole, _, lease_for = pcall(cmsgpack.unpack_limit, about, 1, 1)
 if not is_whole or type(lease_for) ~= 'number' or lease_for <= 0 or lease_for > LAST_INSTANT then
-  lease_for = 60000000  -- it lives, whatever is written about it
+  lease_for = 60000000  -- the session is alive, whatever its row says
 end
 redis.call('ZADD', P .. 'expiry', now + lease_for, owner)
 local asked = {}

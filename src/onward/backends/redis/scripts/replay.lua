@@ -1,5 +1,5 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
--- Give these discarded or cancelled jobs a new life, or say what is in the way.
+-- Replay these discarded or cancelled jobs.  For each, answers that it was done, or what prevents it.
 local now, ids, is_fresh = instant(A[1]), A[2], A[3]
 
 load(ids)

@@ -1,6 +1,6 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, notes
--- Insert stored jobs into a queue that is reserved for this transfer.  For each 0 if it was stored, 1 if its id is known, or
--- the id of the live job that has its unique key; or, in place of all, for what the queue is reserved.
+-- Insert stored jobs into a queue that is reserved for this transfer.  Answers for each 0 if it was stored, 1 if its id is
+-- known, or the id of the live job that has its unique key; or, in place of all, for what the queue is reserved.
 local now, queue, transfer, stored, confirmed = instant(A[1]), A[2], A[3], A[4], A[5]
 
 -- Places in a job; those of bytes say where they are among the arguments.

@@ -9,7 +9,8 @@ if not record then
   return {raw and decode_finished(id, raw)[STATE] or 0, 0, 0, 0}
 end
 local state, key = record[STATE], note_key(id)
-local there = redis.call('HEXISTS', key, name) == 1
+local before = redis.call('HGET', key, name)
+local there = before ~= false
 local stored = again or not there
 if stored then
   local count, size = redis.call('HLEN', key) - (there and 1 or 0), #value
@@ -21,7 +22,8 @@ if stored then
     end
   end
   if count >= most or size > most_bytes then return {state, 0, 0, 1} end
-  redis.call('HSET', key, name, due(now) .. value)
+  -- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
+  redis.call('HSET', key, name, (before and before:sub(1, 8) or due(now)) .. value)
 end
 local woken = wake_signalled(record, now)
 flush()

@@ -183,7 +183,7 @@ local function write_claimed()
     if has_gaps then
       in_chunks('ZREM', 'ready:' .. queue, taken)
     else
-      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- which looks for none of them
+      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- searches for no member
     end
     count(queue, AVAILABLE, -#taken)
     count(queue, EXECUTING, #taken)

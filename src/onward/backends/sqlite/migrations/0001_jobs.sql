@@ -56,7 +56,7 @@ CREATE INDEX onward_jobs_keyed_idx ON onward_jobs (owner)
     WHERE state = 'executing' AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL);
 CREATE UNIQUE INDEX onward_jobs_held_idx ON onward_jobs (key_held)
     WHERE key_held IS NOT NULL;
--- Who waits for a hold, in claim order.
+-- Jobs that wait for a hold, in claim order.
 CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, available_at, id)
     WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
 CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)

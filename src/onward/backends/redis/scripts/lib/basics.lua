@@ -5,7 +5,7 @@ local P = KEYS[1] .. ':'
 local A = cmsgpack.unpack(ARGV[1])
 local min, sub, byte, band = math.min, string.sub, string.byte, bit.band
 
--- The store's clock, unless the caller brought one that tests can move.
+-- The server's clock, unless the caller gives an instant: tests move theirs.
 local function instant(given)
   if given then return given end
   local time = redis.call('TIME')

@@ -63,7 +63,7 @@ local function flush()
   zsets, hashes, sets = {}, {}, {}
 end
 
--- Makes room count for nothing: after any removal, of nothing even, a full server lets the rest of a script through.
+-- After any removal, even of nothing, a server whose memory is full lets the rest of a script write.
 local function even_if_full()
   redis.call('DEL', P .. 'nothing')
 end
