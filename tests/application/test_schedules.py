@@ -763,6 +763,61 @@ def test_arguments_of_a_schedule_are_encrypted_as_those_of_a_job(open_app, jobs,
     assert ran == [("a very secret customer", at(seconds=30))]
 
 
+K1, K2 = "k1:" + "ab" * 32, "k2:" + "cd" * 32
+
+
+@pytest.mark.parametrize("encryption", [False, True])
+def test_schedules_outlive_the_key_that_signed_them_paused_ones_too(open_app, jobs, clock, store, encryption):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(keys):
+        app = open_app(signing_keys=keys, signing="require", encryption=encryption)
+        ran = []
+        report = reporting(app, ran)
+        app.schedule("@every 30s", name="code")(report)
+        return app, report, ran
+
+    app, report, ran = deploy(K1)
+    app.schedules.create("made", "@every 30s", report.call("made"))
+    app.schedules.create("paused", "@every 30s", report.call("paused"))
+    app.schedules.pause("paused")
+    steps(app, clock, 2, 30)
+    assert {customer for customer, _ in ran} == {"acme", "made"}
+    app, _, ran = deploy(f"{K2},{K1}")
+    steps(app, clock, 3, 30)  # runs what the old key has signed
+
+    app, _, ran = deploy(K2)
+    assert [schedule.problem for schedule in app.schedules.list()] == [None, None, None]
+    app.schedules.resume("paused")
+    steps(app, clock, 2, 30)
+    assert {customer for customer, _ in ran} == {"acme", "made", "paused"}
+
+
+def test_a_new_deployment_seals_what_the_code_says_and_tells_that_it_could_not_be_read(
+    open_app, jobs, clock, store, listen
+):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(keys):
+        app = open_app(signing_keys=keys, signing="require")
+        ran = []
+        app.schedule("@every 30s", name="s")(reporting(app, ran))
+        return app, ran
+
+    first, _ = deploy(K1)
+    first.schedules.tick()
+    clock.advance(600)
+    second, ran = deploy(K2)
+    heard = listen(second)
+    steps(second, clock, 2, 30)
+
+    assert len(ran) >= 2
+    assert [event.schedule for event in heard(ScheduleRejected)] == ["s"]
+    assert second.schedules.get("s").problem is None
+
+
 # Spread
 
 

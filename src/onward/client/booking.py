@@ -93,7 +93,8 @@ class Booker:
             return 0
         self._looked_at = self._clock.micros()
         seen = self._store.schedules()
-        if self.declared and self._declare_all(seen):
+        # Each of both writes what the other does not.
+        if any([self._declare_all(seen), self._renew_all(seen)]):
             seen = self._store.schedules()
         booked = sum(self._one(row, seen.now) for row in seen.rows)
         self._keep_declared(seen)
@@ -156,18 +157,21 @@ class Booker:
             declared = self.declared.get(row.name)
             if declared is None or self._writer.fingerprint(declared) != row.fingerprint:
                 return None
+        found = self._opened(row)
+        if found is None or row.origin == "code":
+            return found and self.declared[row.name]
+        return found if self._registry.find(found.letter.job) is not None else None
+
+    def _opened(self, row: ScheduleRow) -> Specification | None:
+        """Read a specification; say why it cannot be."""
         try:
-            found = self._writer.open(row)
+            return self._writer.open(row)
         except DecryptionKeyMissing as error:
             if self._say_once(row.name, "locked"):
                 logger.error("schedule %s is not booked here: %s", row.name, error)  # noqa: TRY400
-            return None
         except EnvelopeError as error:
             self._reject(row, str(error))
-            return None
-        if row.origin == "code":
-            return self.declared[row.name]
-        return found if self._registry.find(found.letter.job) is not None else None
+        return None
 
     def _reject(self, row: ScheduleRow, problem: str) -> None:
         if self._say_once(row.name, str(row.version), problem):
@@ -192,6 +196,16 @@ class Booker:
                     logger.exception("schedule %s cannot be declared", declared.name)
         return changed
 
+    def _renew_all(self, seen: ScheduleRows) -> bool:
+        """Seal with the key of now what an older one has sealed.  Paused ones too: they live long."""
+        changed = False
+        for row in seen.rows:
+            sealed = self._writer.renewed(row)
+            if sealed is not None and row.damage is None:
+                change = ScheduleChange(name=row.name, version=row.version, row=_replace(row, sealed=sealed))
+                changed |= self._store.change_schedule(change)
+        return changed
+
     def _declaration(self, declared: Specification, row: ScheduleRow | None, now: int) -> ScheduleChange | None:
         """Return what makes the store know a schedule of the code; None if it does, or knows better."""
         name, fingerprint = declared.name, self._writer.fingerprint(declared)
@@ -205,7 +219,10 @@ class Booker:
             self._held.add(name)
             if row.declared_at >= self.declared_at:
                 return None
-            return ScheduleChange(name=name, version=row.version, row=_replace(row, declared_at=self.declared_at))
+            if row.damage is None:
+                self._opened(row)  # what was tampered with is told, before it is replaced
+            told = _replace(row, declared_at=self.declared_at, sealed=self._writer.seal(declared))
+            return ScheduleChange(name=name, version=row.version, row=told)
         # Of one supervisor's processes, the one that was replaced by another code yields to it.
         if row.declared_at > self.declared_at or (row.declared_at == self.declared_at and name in self._held):
             self._say_newer(declared, row)

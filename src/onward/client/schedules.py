@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypedDict
 
 import msgspec
@@ -141,6 +142,16 @@ class ScheduleWriter:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidSchedule) as error:
             raise EnvelopeError(f"the sealed bytes are not a schedule: {error}") from None
         return _replace(found, letter=_replace(self._keys.encryption.open(found.letter), enc=None))
+
+    def renewed(self, row: ScheduleRow) -> bytes | None:
+        """Return a specification sealed anew if a key has signed it that signs no more: that one can then be revoked.
+
+        None if there is no need, or if it does not verify.  What was never signed is not signed here.
+        """
+        with suppress(EnvelopeError):  # the booker says so where it opens it
+            if self._keys.signing.outdated(Sealed(row.name, _PLACE, row.sealed)):
+                return self.seal(self.open(row))
+        return None
 
     def jobs(self, specification: Specification, ticks: Sequence[int]) -> list[Envelope]:
         """Seal the jobs of these ticks."""
