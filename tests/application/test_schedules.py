@@ -541,6 +541,41 @@ def test_an_occurrence_that_runs_goes_on_when_its_schedule_is_stopped(jobs, cloc
     assert jobs.counts()[State.SCHEDULED] == 0
 
 
+def test_a_schedule_of_leap_days_is_steered_like_any_other(jobs, report):
+    jobs.schedules.create("s", "0 0 29 2 *", report.call())
+    jobs.schedules.tick()
+
+    assert jobs.schedules.get("s").last(1000) == []
+    assert jobs.schedules.pause("s")
+    jobs.schedules.delete("s")
+    assert jobs.schedules.list() == []
+
+
+def test_every_tick_of_a_job_with_a_unique_key_runs(open_app, jobs, clock, ran):
+    if not jobs.backend.capabilities.deduplicates:
+        pytest.skip("this store keeps no unique keys")
+
+    @jobs.job(unique_key="one")
+    def refresh(ctx: JobContext) -> None:
+        ran.append(("", ctx.scheduled_for))
+
+    jobs.schedules.create("s", "@every 20s", refresh.call())
+    jobs.drain()
+    steps(jobs, clock, 6, 20)
+
+    assert ticks(ran) == [at(seconds=20 * number) for number in range(1, 7)]
+    assert jobs.schedules.run_now("s").created
+    assert not jobs.schedules.run_now("s").created
+
+
+def test_a_schedule_with_an_idempotency_key_is_refused(jobs, report):
+    if not jobs.backend.capabilities.holds:
+        pytest.skip("this store keeps no idempotency keys")
+    with pytest.raises(OptionError, match="no tick after the first would run"):
+        jobs.schedules.create("s", "@every 20s", report.using(idempotency_key="k").call())
+    assert jobs.schedules.list() == []
+
+
 @pytest.mark.promise("S90")
 def test_running_now_is_one_more_job_and_moves_no_tick(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 30s", report.call("acme"), overlap="skip")

@@ -260,3 +260,18 @@ def test_counting_ends():
     assert ticks_of("@every 1s").count(start, start + year) == MOST_TICKS
     assert ticks_of("@every 1s").count(start, start + 10 * SECOND) == 10
     assert ticks_of("@every 1h").count(start, start - 1) == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("expression", ["0 0 29 2 *", "0 0 1 1 *", "@every 366d"])
+def test_a_walk_into_the_past_ends_in_1970_and_is_the_way_back(expression, zone):
+    ticks = ticks_of(expression, zone)
+    now = to_micros(datetime(2026, 1, 2, tzinfo=UTC))
+
+    assert list(ticks.before(now)) == until(ticks.after(-1), now)[::-1]
+
+
+def test_a_walk_into_the_future_ends_with_the_last_year_of_the_calendar():
+    *_, last = ticks_of("0 0 29 2 *").after(to_micros(datetime(9000, 1, 1, tzinfo=UTC)))
+
+    assert from_micros(last) == datetime(9996, 2, 29, tzinfo=UTC)

@@ -111,6 +111,11 @@ class LetterWriter:
         """Return the letter of a call that is to be sealed often, in the clear, and how long each copy is valid."""
         if options.delay or options.at is not None:
             raise OptionError(f"{definition.name}: a schedule says when it runs: leave out delay and at")
+        if options.idempotency_key is not None:
+            raise OptionError(
+                f"{definition.name}: with an idempotency_key no tick after the first would run: leave it out, every tick is "
+                f"booked once as it is"
+            )
         if key_of is not None and options.unique_key is None:
             options = replace(options, unique_key=key_of(payload))
         letter = self._letter_of(definition, options, payload)

@@ -161,7 +161,8 @@ class ScheduleWriter:
         due = specification.due(tick)
         valid = specification.expires_in
         return self._letters.seal_again(
-            specification.letter,
+            # Its id says which tick it is.  Of those that are booked together, a key would let one in.
+            _replace(specification.letter, unique_key=None),
             job_id=occurrence_id(self.namespace, specification.name, tick),
             not_before=due,
             expires_at=None if valid is None else due + round(valid * SECOND),

@@ -52,7 +52,7 @@ class Timetable(Protocol):
         ...
 
     def before(self, instant: int) -> Iterator[int]:
-        """Yield the ticks before an instant, falling."""
+        """Yield the ticks before an instant, falling, down to 1970."""
         ...
 
     def count(self, after: int, until: int, at_most: int = MOST_TICKS) -> int:
@@ -96,7 +96,7 @@ class Every:
 
     def before(self, instant: int) -> Iterator[int]:
         number = -((self._offset - instant) // self._period)
-        while True:
+        while number > 0:
             number -= 1
             yield number * self._period + self._offset
 
@@ -123,7 +123,8 @@ class Cron:
 
     def before(self, instant: int) -> Iterator[int]:
         walls = _walk(self._text, start_of_walk(instant, self._zone, backwards=True), reverse=True)
-        return (tick for tick in descending(walls, self._zone, fixed=self._fixed) if tick < instant)
+        ticks = (tick for tick in descending(walls, self._zone, fixed=self._fixed) if tick < instant)
+        return takewhile(lambda tick: tick >= 0, ticks)  # years before the first cannot be walked
 
     def count(self, after: int, until: int, at_most: int = MOST_TICKS) -> int:
         ticks = takewhile(lambda tick: tick > after, self.before(until + 1))
@@ -133,7 +134,8 @@ class Cron:
 def _walk(text: str, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
     from cronsim import CronSim  # where it is needed first: `import onward` brings nothing along
 
-    return CronSim(text, start, reverse=reverse)
+    with suppress(OverflowError):  # after the year 9999 there is none
+        yield from CronSim(text, start, reverse=reverse)
 
 
 def _checked(text: str, said: str) -> str:
