@@ -72,7 +72,7 @@ class _RunNotebook:
 
     def _with_retries(self, act: Callable[[], T]) -> T:
         """Call the store again while it is unavailable: without an answer, a step that had its effect runs again."""
-        deadline, pause = time.monotonic() + self._runtime.patience, _FIRST_PAUSE
+        deadline, pause = time.monotonic() + self._runtime.notes_tried_for, _FIRST_PAUSE
         while True:
             try:
                 return act()

@@ -105,7 +105,7 @@ class JobContext:
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
     scheduled_for: datetime | None
-    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
+    """The tick of its schedule that this run is for; of a late run in place of others, the newest. None without one."""
 
     __slots__ = (
         "_attend",

@@ -142,7 +142,7 @@ class CallersBlock:
             thread.end()
 
     def _found(self) -> Completed | None:
-        happened = has_happened(self._store, self._lease, patience=self._blocks.patience)
+        happened = has_happened(self._store, self._lease, seconds=self._blocks.asked_for)
         return self._given.outcome if happened else None
 
     def _begun(self) -> None:

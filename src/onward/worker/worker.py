@@ -1,4 +1,4 @@
-"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake and sweep."""
+"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake, sweep and book schedules."""
 
 from __future__ import annotations
 
