@@ -173,7 +173,7 @@ class Worker:
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on a renewal that the supervisor made for this worker."""
-        self._session.heard(owner, asked, renewal)
+        self._session.accept_renewal(owner, asked, renewal)
 
     def take_over(self, handover: SessionHandover) -> None:
         """Adopt the session of a process that was killed."""
