@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from onward.backend import Backend, Lease, Renewal, Session
+from onward.backend import Backend, Lease, LimitRow, Renewal, Session
 from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
@@ -51,9 +51,11 @@ class SessionKeeper:
         contact: StoreContact | None = None,
         recorder: RunRecorder | None = None,
         supervised: bool = False,
+        limits: Callable[[], tuple[LimitRow, ...]] = tuple,
     ) -> None:
         self._backend = backend
         self._lease_for = lease_for
+        self._limits = limits
         self._events = events
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
@@ -85,7 +87,12 @@ class SessionKeeper:
             first, second = (owner, "") if adopts is None or owner == self.owner else (adopts, owner)
             self._recorder.name(first, second)
         session = Session(
-            owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
+            owner=owner,
+            lease_for=self._lease_for,
+            host=platform.node(),
+            pid=os.getpid(),
+            version=__version__,
+            limits=self._limits(),
         )
         held = self._backend.open_session(session, adopts=adopts)
         if held is None:

@@ -75,9 +75,8 @@ class Worker:
         self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
-        self._session = session = SessionKeeper(
-            parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
-        )
+        keep = functools.partial(SessionKeeper, contact=contact, recorder=recorder, limits=parts.limits)
+        self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
         runtime = self._parts.runtime
         make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)
         self._isolated = isolated = None if isolated_program is None else make(isolated_program)
