@@ -655,6 +655,37 @@ def test_of_two_deployments_the_newer_counts_and_no_tick_is_of_both(open_app, jo
     assert "declared otherwise by a newer deployment (job report there, report here)" in caplog.text
 
 
+def test_an_older_deployment_takes_over_when_no_process_of_the_newer_is_left(open_app, jobs, clock, store):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(period):
+        app = open_app()
+        app.schedule(period, name="s")(reporting(app, []))
+        clock.advance(1)
+        return app
+
+    old, new = deploy("@every 6h"), deploy("@every 8h")
+    for app in (old, new):
+        app.schedules.tick()
+    for _ in range(12):  # three hours in which both run
+        clock.advance(900)
+        old.schedules.tick()
+        new.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+    for _ in range(8):  # two hours in which the newer is gone
+        old.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+        clock.advance(900)
+    for _ in range(3):
+        clock.advance(900)
+        old.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 6h"
+
+    new.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 8h"
+
+
 def test_a_pause_survives_a_deployment(open_app, jobs, clock, ran, store):
     if store == "memory":
         pytest.skip("no second deployment sees what lies in the memory of the first")
