@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         BackendError,
         BackendMisconfigured,
         BackendUnavailable,
+        InvalidLimit,
         InvalidName,
         InvalidSchedule,
         JobCancelledError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         SchemaTooNew,
     )
     from onward.flow.cron import daily_at, every, hourly_at, weekly_on
+    from onward.flow.limits import Limit
     from onward.job.context import AsyncJobContext, JobContext
     from onward.job.retry import (
         Additive,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
         RetryPolicy,
     )
     from onward.job.secrets import Secret
-    from onward.job.signals import Discard, Retry, Snooze
+    from onward.job.signals import Discard, Retry, Snooze, Throttle
     from onward.job.states import State
     from onward.worker.inline import WorkerResult
 
@@ -67,6 +69,7 @@ __all__ = [
     "Exponential",
     "Fixed",
     "Full",
+    "InvalidLimit",
     "InvalidName",
     "InvalidSchedule",
     "Job",
@@ -77,6 +80,7 @@ __all__ = [
     "JobRecord",
     "JobStopped",
     "JobTimeout",
+    "Limit",
     "Linear",
     "NoDelay",
     "Onward",
@@ -92,6 +96,7 @@ __all__ = [
     "Secret",
     "Snooze",
     "State",
+    "Throttle",
     "WorkerResult",
     "__version__",
     "daily_at",
@@ -104,17 +109,18 @@ _HOMES = {
     "onward.app": "Onward",
     "onward.job.context": "AsyncJobContext JobContext",
     "onward.errors": (
-        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName InvalidSchedule JobCancelledError "
-        "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidLimit InvalidName InvalidSchedule "
+        "JobCancelledError JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
         "ResultUnreadable SchemaTooNew"
     ),
     "onward.flow.cron": "daily_at every hourly_at weekly_on",
+    "onward.flow.limits": "Limit",
     "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
     "onward.client.record": "JobRecord",
     "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",
     "onward.worker.inline": "WorkerResult",
-    "onward.job.signals": "Discard Retry Snooze",
+    "onward.job.signals": "Discard Retry Snooze Throttle",
     "onward.job.states": "State",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -16,11 +16,13 @@ from onward.base.clock import Clock
 from onward.base.durations import Duration
 from onward.client.bound_job import Job, JobDecorator, JobHandle
 from onward.client.builder import Builder
+from onward.client.laning import Lanes
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
-from onward.errors import OnwardError, OptionError
+from onward.errors import OnwardError
+from onward.flow.limits import Limit
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
 from onward.job.hooks import AroundHook, Only
@@ -59,16 +61,18 @@ class Onward(SteersJobs):
         clock: Clock | None = None,
         handlers: Mapping[str, keyed.Configured] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
+        fair_by: str | None = None,
+        queue_limits: Mapping[str, Limit] | None = None,
         **settings: Unpack[SettingsOptions],
     ) -> None:
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
-        self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers)
+        lanes = Lanes(fair_by, queue_limits)
+        self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers, lanes)
         self.backend: Backend = parts.backend
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
-        self.schedule = parts.declarations.declare
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
-        self._signaller = parts.signaller
+        self._signaller, self.limits, self.schedule = parts.signaller, parts.limits, parts.declarations.declare
         self._closed = False
 
     def connect(self) -> Self:
@@ -293,11 +297,9 @@ class Onward(SteersJobs):
 
         ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
         """
-        if completed_before is not None:
-            if older_than is not None or state is not None:
-                raise OptionError("completed_before says an age and a state already: leave out older_than and state")
-            older_than, state = completed_before, State.COMPLETED
-        return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
+        return self._inspector.prune(
+            older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
+        )
 
     def health(self) -> Sequence[Check]:
         """Check the store.  Returns one `Check` for each line."""
@@ -323,18 +325,17 @@ class Onward(SteersJobs):
         *,
         queues: Sequence[str] | Mapping[str, int] | None = None,
         concurrency: int = 10,
-        limits: Mapping[str, int] | None = None,
+        per_process: Mapping[str, int] | None = None,
         shutdown_timeout: Duration = 25,
         blocked_loop_after: Duration = 1,
     ) -> Worker:
         """Make a worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
-        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.  A ``*``
-        stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
-        ``blocked_loop_after``: after how long the log names an async handler that blocks the event loop; 0: never.
+        ``queues`` in strict order, or with weights: ``{"mail": 3, "tenant.*": 1}``.  ``per_process``: how many of single
+        queues it runs at once.  ``blocked_loop_after``: when the log names an async handler that blocks the event loop.
         """
         served = self._parts.registry.queues() if queues is None else queues
-        options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
+        options = WorkerOptions.check(served, concurrency, per_process or {}, shutdown_timeout, blocked_loop_after)
         return self._parts.worker(options)
 
     # Listening

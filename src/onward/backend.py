@@ -3,10 +3,11 @@
 """
 
 from onward.base.failure import Failure
-from onward.contract import backend, capabilities, inspection, notes, schedules, values
+from onward.contract import backend, capabilities, inspection, limits, notes, schedules, values
 from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
 from onward.contract.capabilities import *  # noqa: F403
 from onward.contract.inspection import *  # noqa: F403
+from onward.contract.limits import *  # noqa: F403
 from onward.contract.notes import *  # noqa: F403
 from onward.contract.schedules import *  # noqa: F403
 from onward.contract.values import *  # noqa: F403
@@ -18,6 +19,7 @@ __all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "Sealed", "Settled"
 __all__ += backend.__all__
 __all__ += capabilities.__all__
 __all__ += inspection.__all__
+__all__ += limits.__all__
 __all__ += notes.__all__
 __all__ += schedules.__all__
 __all__ += values.__all__

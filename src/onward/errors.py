@@ -6,6 +6,7 @@
     ├── InvalidName (ValueError)         a queue, job or namespace name that no backend could carry
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
     ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
+    ├── InvalidLimit (ValueError)        a rate that cannot be read, or a limit that could never be kept
     ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
     ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
@@ -75,6 +76,7 @@ __all__ = [
     "EnvelopeError",
     "EnvelopeTooNew",
     "HookError",
+    "InvalidLimit",
     "InvalidName",
     "InvalidSchedule",
     "InvalidTime",
@@ -143,6 +145,10 @@ class InvalidTime(OnwardError, ValueError):
 
 class InvalidSchedule(OnwardError, ValueError):
     """A cron text, a time zone or a policy of a schedule that cannot be read.  Nothing was stored."""
+
+
+class InvalidLimit(OnwardError, ValueError):
+    """A rate that cannot be read, or a limit that could never be kept."""
 
 
 class ScheduleTaken(OnwardError, ValueError):

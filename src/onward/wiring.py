@@ -28,7 +28,8 @@ from onward.base.failure import storable
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
-from onward.client.letters import LetterWriter
+from onward.client.laning import Lanes
+from onward.client.letters import LetterWriter, refuse_what_it_lacks
 from onward.client.record import Records
 from onward.client.schedules import ScheduleWriter
 from onward.config import Settings, to_environment
@@ -40,6 +41,7 @@ from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
 from onward.operate.inspector import Inspector
+from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
 from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
@@ -64,6 +66,7 @@ class Parts:
         clock: Clock | None,
         handlers: Mapping[str, keyed.Configured],
         queue_handlers: Mapping[str, Sequence[str]] | None,
+        lanes: Lanes,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(enabled=settings.metrics)
@@ -84,13 +87,16 @@ class Parts:
         for key, handler in self.handlers.items():
             self.registry.add(HandlerEntry(key, handler))
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
+        self._lanes, lanes.digest, lanes.declared_at = lanes, self.keys.encryption.key, self.clock.micros()
+        asked = {"fair_by": lanes.fair_by is not None, "queue_limits": lanes.limits_queues}
+        refuse_what_it_lacks(self.backend.capabilities, "Onward()", **asked)
         self._make_producer()
         self._make_operators()
         self._make_engine()
 
     def _make_producer(self) -> None:
         settings = self.settings
-        letters = LetterWriter(settings, self.registry, self.backend, self.keys, self.clock)
+        letters = LetterWriter(settings, self.registry, self.backend, self.keys, self.clock, lanes=self._lanes)
         self.client = Client(
             self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
         )
@@ -131,6 +137,7 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
+        self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
             self.backend,
@@ -157,7 +164,7 @@ class Parts:
         blocks = Blocks(
             self.joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
-            patience=settings.lease_for,
+            asked_for=settings.lease_for,
             results=results,
             settler=self._settler,
         )
@@ -176,7 +183,7 @@ class Parts:
             encryption=keys.encryption,
             notes=self._notes,
             note_seals=keys.note_seals,
-            patience=settings.lease_for,
+            notes_tried_for=settings.lease_for,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
@@ -189,7 +196,11 @@ class Parts:
             self._settler,
             lease_for=timedelta(seconds=settings.lease_for),
             tick=self._booker.look_if_due,
+            limits=self._lanes.declared,
         )
+        self._run_at_once()
+
+    def _run_at_once(self) -> None:
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
             self.schedules.run_due = self.runner.drain
@@ -209,7 +220,7 @@ class Parts:
         """Return what a worker is made of; raise if it could not work."""
         self.refuse_to_run()
         if deployed_at is not None:
-            self._booker.declared_at = deployed_at
+            self._booker.declared_at = self._lanes.declared_at = deployed_at
         self.keys.watch()
         return WorkerParts(
             backend=self.backend,
@@ -222,6 +233,7 @@ class Parts:
             reap=self.inspector.reap,
             prune=self.inspector.prune,
             tick=self._booker.look if ticks else None,
+            limits=self._lanes.declared,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

@@ -253,7 +253,7 @@ def test_in_a_line_that_is_longer_than_its_period_a_schedule_still_runs(jobs, cl
 
 
 @pytest.mark.promise("S87")
-def test_an_occurrence_that_starts_late_stands_for_the_newer_ones(jobs, clock, report, ran):
+def test_an_occurrence_that_starts_late_runs_in_place_of_the_newer_ones(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 20s", report.call("acme"))
     jobs.schedules.tick()
 
@@ -361,7 +361,7 @@ def test_an_occurrence_waits_for_the_one_before_and_only_one_does(jobs, clock, b
     clock.advance(30)
     jobs.drain()
     (newest,) = jobs.schedules.get("s").last(1)
-    assert "of an earlier tick waits, and stands for it" in newest.reason
+    assert "of an earlier tick waits, and runs in its place" in newest.reason
 
     jobs.backend.ack(lease)
     clock.advance(1)

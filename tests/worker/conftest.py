@@ -54,12 +54,12 @@ def work_on():
     """Start a worker: ``work_on(jobs, concurrency=2)``.  What still runs when the test ends is given ten seconds."""
     started = []
 
-    def work_on(jobs, *, lease_for=None, clock=boottime, breaker=None, queues=None, concurrency=4, limits=None):
+    def work_on(jobs, *, lease_for=None, clock=boottime, breaker=None, queues=None, concurrency=4, per_process=None):
         parts = jobs.parts()
         if lease_for is not None:  # shorter than a setting may be
             parts = replace(parts, lease_for=timedelta(seconds=lease_for))
         queues = queues if queues is not None else jobs._parts.registry.queues()
-        options = WorkerOptions.check(queues, concurrency, limits or {}, shutdown_timeout=20)
+        options = WorkerOptions.check(queues, concurrency, per_process or {}, shutdown_timeout=20)
         worker = Worker(parts, options, clock=clock, breaker=breaker)
         started.append(worker.start())
         return worker

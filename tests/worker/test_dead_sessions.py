@@ -89,7 +89,7 @@ def test_a_session_that_dies_over_and_over_loses_nothing(jobs, work_on, reap, ev
 
 def test_limits_are_not_used_up_by_what_was_lost(jobs, clock, full_worker, gate, eventually, boot):
     """What was dropped is no longer counted against its queue."""
-    inflight = full_worker(jobs, clock=boot, limits={"default": 200})
+    inflight = full_worker(jobs, clock=boot, per_process={"default": 200})
     clock.advance(31)
     jobs.reap()
     boot.advance(31)

@@ -221,17 +221,17 @@ class TestLimits:
         for queue in ("tenant.a", "tenant.b", "mail"):
             work.using(queue=queue).enqueue_many([(queue,)] * 40)
         began = time.monotonic()
-        worker = work_on(jobs, queues=["mail", "tenant.*"], limits={"tenant.*": 1}, concurrency=8)
+        worker = work_on(jobs, queues=["mail", "tenant.*"], per_process={"tenant.*": 1}, concurrency=8)
         worker.milestones.wait_for("settled", 120)
 
         assert (most["tenant.a"], most["tenant.b"]) == (1, 1)
         assert time.monotonic() - began < 20  # a queue that was at its limit does not wait for the next look
 
     def test_a_limit_must_be_of_something_that_is_served(self, jobs):
-        jobs.worker(queues=["tenant.*"], limits={"tenant.a": 1})
-        jobs.worker(queues=["tenant.*"], limits={"tenant.*": 1})
+        jobs.worker(queues=["tenant.*"], per_process={"tenant.a": 1})
+        jobs.worker(queues=["tenant.*"], per_process={"tenant.*": 1})
         with pytest.raises(OptionError, match="does not serve"):
-            jobs.worker(queues=["tenant.*"], limits={"mail": 1})
+            jobs.worker(queues=["tenant.*"], per_process={"mail": 1})
 
 
 class TestRefusals:

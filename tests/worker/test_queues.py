@@ -125,7 +125,7 @@ class TestLimits:
         for _ in range(60):
             work.using(queue="tight").enqueue("tight")
             work.using(queue="free").enqueue("free")
-        worker = work_on(jobs, queues=["tight", "free"], concurrency=6, limits={"tight": 2})
+        worker = work_on(jobs, queues=["tight", "free"], concurrency=6, per_process={"tight": 2})
         worker.milestones.wait_for("settled", 120)
 
         assert crowd.most["tight"] == 2
@@ -139,7 +139,7 @@ class TestLimits:
         def work(): ...
 
         work.enqueue_many([()] * 50)
-        worker = work_on(jobs, limits={"default": 1})
+        worker = work_on(jobs, per_process={"default": 1})
         worker.milestones.wait_for("settled", 50)
 
         assert len([turn for turn in turns if turn.settlements]) == 50
@@ -155,7 +155,7 @@ class TestLimits:
 
         slow.using(queue="tight").enqueue()
         slow.using(queue="tight").enqueue()
-        worker = work_on(jobs, queues=["tight", "free"], limits={"tight": 1})
+        worker = work_on(jobs, queues=["tight", "free"], per_process={"tight": 1})
         gate.wait_for()
         asked, used, began = len(turns), time.process_time(), time.monotonic()
         worker.milestones.wait_for("idle", worker.milestones.count("idle") + 3)
@@ -175,7 +175,7 @@ class TestLimits:
         def work(): ...
 
         slow.using(queue="tight").enqueue()
-        worker = work_on(jobs, queues=["tight", "free"], limits={"tight": 1})
+        worker = work_on(jobs, queues=["tight", "free"], per_process={"tight": 1})
         gate.wait_for()
         worker.milestones.wait_for("idle", worker.milestones.count("idle") + 1)
         gate.open()
@@ -193,7 +193,7 @@ class TestLimits:
             gate.pass_through()
 
         slow.enqueue_many([()] * 3)
-        worker = work_on(jobs, limits={"default": 1})
+        worker = work_on(jobs, per_process={"default": 1})
         gate.wait_for()
         used, turns, began = time.process_time(), worker.milestones.count("turn"), time.monotonic()
         worker.milestones.wait_for("claimed")
@@ -320,8 +320,8 @@ class TestOptions:
             ({"queues": ["no spaces"]}, InvalidName),
             ({"queues": {"mail": 0}}, OptionError),
             ({"queues": {"mail": True}}, OptionError),
-            ({"queues": ["mail"], "limits": {"other": 1}}, OptionError),
-            ({"queues": ["mail"], "limits": {"mail": 0}}, OptionError),
+            ({"queues": ["mail"], "per_process": {"other": 1}}, OptionError),
+            ({"queues": ["mail"], "per_process": {"mail": 0}}, OptionError),
             ({"concurrency": 0}, OptionError),
             ({"concurrency": True}, OptionError),
             ({"concurrency": 10_001}, OptionError),

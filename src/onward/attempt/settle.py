@@ -21,7 +21,7 @@ from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
-from onward.job.settlement import Settled, Settlement
+from onward.job.settlement import GateChange, Settled, Settlement
 from onward.job.states import State
 from onward.security.encryption import Encryption
 
@@ -62,6 +62,7 @@ class Settler:
         self._dead_letter_copy = dead_letter_copy
         self._keep = keep_completed
         self._drop_dead = drop_dead
+        self._told: set[str] = set()  # jobs that raised Throttle and have no lane to shut
 
     def settlement(self, attempt: Attempt) -> Settlement:
         """Return the one move that an outcome means.
@@ -94,8 +95,9 @@ class Settler:
                     dead_letter=self._dead_letter(attempt, dead),
                     quotes=dead.quotes,
                 )
-            case Snoozed(delay, waits, awaits, notes):
-                return Settlement.snooze(lease, delay, waits=waits, awaits=awaits, notes=notes)
+            case Snoozed(delay, waits, awaits, notes, throttles):
+                snooze = Settlement.snooze(lease, delay, waits=waits, awaits=awaits, notes=notes)
+                return self._shutting_its_lane(attempt, snooze) if throttles else snooze
             case Parked(delay, reason):
                 return Settlement.park(lease, delay, reason)
             case Cancelled(reason, ran):
@@ -104,6 +106,19 @@ class Settler:
                 return Settlement.release(lease)
             case Crashed(cause):
                 return Settlement.crashed(lease, cause)
+
+    def _shutting_its_lane(self, attempt: Attempt, snooze: Settlement) -> Settlement:
+        lane = attempt.lease.lane
+        if lane is not None and not lane.startswith("/"):
+            return msgspec.structs.replace(snooze, gate=GateChange(lane, snooze.delay))
+        job = "" if attempt.letter is None else attempt.letter.job
+        if job not in self._told:
+            self._told.add(job)
+            logger.warning(
+                "job %s raised Throttle and has no limit: it is snoozed and others of it go on; give it limit=Limit(…)",
+                job,
+            )
+        return snooze
 
     def completion(self, lease: Lease, result: bytes | None, note: str | None) -> Settlement:
         """Return the settlement of a job that its handler completes in a transaction, as it is stored."""

@@ -20,9 +20,8 @@ class SyncBackend(MemoryBackend):
 
     def jump(self) -> bool:
         with self._writing() as now:
-            due = [
-                later[0][0] for queue, later in self._store.later.items() if later and queue not in self._store.paused
-            ]
+            queues = {job.queue for job in self._store.live.values()} - self._store.paused
+            due = [at for queue in queues if (at := self._next_due(queue)) is not None]
             if not due:
                 return False
             self.jumping.jump_to(max(now, min(due)))

@@ -77,10 +77,10 @@ def namespace_name(name: str) -> str:
     )
 
 
-def key(value: str, what: str) -> str:
+def key(value: str, what: str, *, longest: int = _KEY_LIMIT) -> str:
     """Check a unique or idempotency key: any printable text, bounded so that it fits every store's index."""
-    if not isinstance(value, str) or not 0 < len(value) <= _KEY_LIMIT or not value.isprintable():
-        raise InvalidName(f"{what} must be printable text of 1 to {_KEY_LIMIT} characters, not {value!r:.60}")
+    if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isprintable():
+        raise InvalidName(f"{what} must be printable text of 1 to {longest} characters, not {value!r:.60}")
     return value
 
 

@@ -235,14 +235,7 @@ class Booker:
 
     def row_of(self, declared: Specification, now: int) -> ScheduleRow:
         """Return the row of a schedule of the code, as it is stored first."""
-        return ScheduleRow(
-            name=declared.name,
-            sealed=self._writer.seal(declared),
-            fingerprint=self._writer.fingerprint(declared),
-            origin="code",
-            declared_at=self.declared_at,
-            booked_until=now,
-        )
+        return self._writer.row(declared, now, origin="code", declared_at=self.declared_at)
 
     def _say_newer(self, declared: Specification, row: ScheduleRow) -> None:
         if not self._say_once(row.name, row.fingerprint):

@@ -219,7 +219,9 @@ def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Clien
         unique_key=definition.unique_key is not None,
         single_instance=definition.single_instance,
         priority=definition.priority != 0,
+        limit=definition.limit is not None,
     )
+    client.letters.lanes.add(definition.name, entry.arguments, definition.limit)
     client.letters.registry.add(entry)
     return Job(entry, client, handles)
 

@@ -14,6 +14,7 @@ from onward.base.clock import SECOND, Clock
 from onward.base.ids import IdMaker
 from onward.base.names import job_name, queue_name
 from onward.base.names import key as checked_key
+from onward.client.laning import Lanes
 from onward.client.stamps import Stamp, Stamps
 from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
@@ -35,8 +36,11 @@ Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's ca
 class LetterWriter:
     """Writes and seals the letters of one application.  Knows definitions and what the store can do; reaches no store."""
 
-    def __init__(self, settings: Settings, registry: Registry, backend: Backend, keys: Keys, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, backend: Backend, keys: Keys, clock: Clock, *, lanes: Lanes
+    ) -> None:
         self.registry = registry
+        self.lanes = lanes
         self._backend = backend
         self.max_payload = settings.max_payload
         self._settings = settings
@@ -88,7 +92,9 @@ class LetterWriter:
 
         # Times that count from the moment of the call, keys of its arguments and stamps differ from letter to letter.
         timed = options.delay or options.expires_in is not None or definition.expires_in is not None
-        if timed or key_of is not None or self._stamps is not None:
+        rule = self.lanes.rule(definition.name)
+        laned = rule is not None and rule.differs
+        if timed or laned or key_of is not None or self._stamps is not None:
             return each
         file, ring = self._keys.file, self._keys.look()
         form = self._form(definition, options)
@@ -268,7 +274,9 @@ class LetterWriter:
             single_instance=fields["single_instance"],
             priority=fields["priority"] != 0,
             delay=delay > 0 or options.at is not None,
+            lane=options.lane is not None,
         )
+        lane, cost = self.lanes.of_call(fields["name"] or job, payload, meta, options.lane)
         return Letter(
             id=self._new_id(),
             namespace=self._settings.namespace,
@@ -282,6 +290,8 @@ class LetterWriter:
             idempotency_ttl=self._idempotency_ttl(options),
             key_scope=options.key_scope,
             meta=_plain(meta) if meta else {},
+            lane=lane,
+            cost=cost,
             **fields,
         )
 
@@ -295,7 +305,9 @@ class LetterWriter:
         if (
             self._stamps is not None
         ):  # here, not in `_letter`: a template is no call, and would be another with each stamp
-            letter = msgspec.structs.replace(letter, meta=self._stamps.under(letter.meta, letter.job))
+            meta = self._stamps.under(letter.meta, letter.job)
+            lane, cost = self.lanes.of_call(letter.name or letter.job, bytes(letter.payload), meta, options.lane)
+            letter = msgspec.structs.replace(letter, meta=meta, lane=lane, cost=cost)
         self._keys.look()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
@@ -319,11 +331,16 @@ _NEEDED = {
     "single_instance": "holds",
     "priority": "priorities",
     "delay": "delays",
+    "limit": "lanes",
+    "lane": "lanes",
+    "fair_by": "lanes",
+    "queue_limits": "lanes",
 }
 
 
 _ANY_FIX = "leave it out, or use a database as the url"
 _FIXES = {
+    "lanes": "leave it out, or use a store that decides who is next by lanes, sqlite:///file or memory:// as the url",
     "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
     "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
 }

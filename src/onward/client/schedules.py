@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from onward.backend import ScheduleRow
+from onward.backend import Origin, ScheduleRow
 from onward.base.clock import SECOND
 from onward.base.durations import Duration
 from onward.base.ids import occurrence_id
@@ -146,6 +146,17 @@ class ScheduleWriter:
         self._keys.look()
         closed = _replace(specification, letter=self._keys.encryption.close(specification.letter))
         return signed(_encode(closed), _PLACE, self._keys.signing.sign)
+
+    def row(self, specification: Specification, now: int, *, origin: Origin, declared_at: int) -> ScheduleRow:
+        """Return the row of a schedule as it is stored first: its ticks are booked from now on."""
+        return ScheduleRow(
+            name=specification.name,
+            sealed=self.seal(specification),
+            fingerprint=self.fingerprint(specification),
+            origin=origin,
+            declared_at=declared_at,
+            booked_until=now,
+        )
 
     def open(self, row: ScheduleRow) -> Specification:
         """Verify and read a stored specification.  Raises `EnvelopeError` for what none of our keys has signed."""

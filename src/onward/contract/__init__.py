@@ -2,6 +2,6 @@
 
 Backends implement it, and every room above calls it, through the door `onward.backend`; no module here talks to a store.
 Read `backend` first, whose text is the contract; then `values`, `inspection` and `capabilities`.  Some stores do more:
-`notes` (steps and signals), `schedules`, `transactions` (join the user's), `companion` (stand beside a broker), `transfer`
-(give jobs to another store).
+`notes` (steps and signals), `schedules`, `limits` (lanes), `transactions` (join the user's), `companion` (stand beside a
+broker), `transfer` (give jobs to another store).
 """

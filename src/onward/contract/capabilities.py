@@ -60,6 +60,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps notes of jobs: steps, sleep and signals (`onward.contract.notes`)."""
     schedules: bool = False
     """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
+    lanes: bool = False
+    """It claims by lanes: limits, rates, fairness between keys (`onward.contract.limits`)."""
 
 
 # Of stores that have all other capabilities.

@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 
 from onward.base.failure import Failure
+from onward.contract.limits import LimitRow
 from onward.job.lease import Lease
 from onward.job.settlement import Settled, Settlement
 from onward.job.states import FINISHED, State
@@ -50,6 +51,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     pid: int = 0
     version: str = ""
+    limits: tuple[LimitRow, ...] = ()  # that its code declares, where the store keeps limits
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     limit: int = 1
     at_most: Mapping[str, int] = {}  # lower limits for single queues
+    begins: int | None = None  # how many of them can begin at once; None: all
     owner: str = ""
     lease_for: timedelta = LEASE
 
@@ -78,6 +81,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool = True
     promoted: int = 0
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
+    more: bool = False  # the walk over lanes stopped at a bound: claim again
     woken: Sequence[str] = ()  # the waiters that its settlements made due, from a store that can stand beside a broker
 
 

@@ -83,6 +83,9 @@ class JobOptions(SharedOptions, total=False):
     or a function of those that it names."""
     unique_strategy: UniqueStrategy
     """If another job holds the key: `"ignore_new"` returns its handle, `"cancel_existing"` replaces it."""
+    limit: Any
+    """How many may run at once or start in a while, in the whole fleet: a `Limit`, or a tuple of one for all calls and one
+    `by` a parameter."""
 
 
 class UsingOptions(SharedOptions, total=False):
@@ -100,6 +103,8 @@ class UsingOptions(SharedOptions, total=False):
     """The work of one key is done once: a job whose key is done is completed without a run."""
     idempotency_ttl: Duration | None
     """How long a done key is remembered. Else the setting `idempotency_ttl`, a day."""
+    lane: str | None
+    """The key by which calls take turns and are limited, for jobs whose arguments do not name it."""
     key_scope: Literal["job", "global"]
     """`"job"`: keys belong to the job's name, as they do by default. `"global"`: to all jobs."""
 
@@ -124,6 +129,7 @@ class EnqueueOptions:
     idempotency_key: str | None = None
     idempotency_ttl: float | None = None  # None: as the application's settings say
     key_scope: Literal["job", "global"] = "job"
+    lane: str | None = None
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> EnqueueOptions:
@@ -147,9 +153,7 @@ class EnqueueOptions:
             checked["idempotency_key"] = names.key(options["idempotency_key"], "idempotency_key")
         if options.get("idempotency_ttl") is not None:
             checked["idempotency_ttl"] = seconds(options["idempotency_ttl"], "idempotency_ttl")
-        for key, allowed in (("unique_strategy", _STRATEGIES), ("key_scope", ("job", "global"))):
-            if key in options:
-                checked[key] = _one_of(options[key], allowed, key)
+        checked |= {name: read(options[name]) for name, read in _USING_READERS.items() if options.get(name) is not None}
         return cls(**checked)
 
 
@@ -177,6 +181,7 @@ class JobDefinition:
     interrupt: bool = True
     unique_key: str | Callable[..., str] | None = None
     unique_strategy: UniqueStrategy = "ignore_new"
+    limit: Any = None  # checked with the parameters, by `onward.client.laning`
     payload: Any = None
 
 
@@ -203,6 +208,7 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
             raise OptionError('max_memory limits a process: it needs isolation="process"')
     if "interrupt" in options:
         checked["interrupt"] = _flag(options["interrupt"], "interrupt")
+    checked["limit"] = options.get("limit")
     checked["unique_key"] = options.get("unique_key")  # it is checked with the parameters, by `onward.job.unique_key`
     return JobDefinition(name=name, handler=name, aliases=tuple(map(names.job_name, aliases)), **checked)
 
@@ -245,6 +251,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timeout": lambda value: seconds(value, "timeout"),
     "single_instance": lambda value: _flag(value, "single_instance"),
     "meta": checked_meta,
+}
+
+
+_USING_READERS: dict[str, Callable[[Any], Any]] = {
+    "unique_strategy": lambda value: _one_of(value, _STRATEGIES, "unique_strategy"),
+    "key_scope": lambda value: _one_of(value, ("job", "global"), "key_scope"),
+    "lane": lambda value: names.key(value, "lane", longest=200),
 }
 
 

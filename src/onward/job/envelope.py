@@ -111,6 +111,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     secrets: tuple[str, ...] = ()  # arguments that are never shown
     enc: str | None = None  # how the payload is encrypted, and with which key
     schedule: Occurrence | None = None
+    lane: str | None = None  # the line in its queue, as the store has it (`onward.flow.lanes`)
+    cost: int | None = None  # tokens that a start takes, if not 1
 
     @property
     def hold(self) -> str | None:
@@ -152,6 +154,8 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     idempotency_ttl: int = 86_400 * SECOND
     single_instance: str | None = None
+    lane: str | None = None  # None: the plain line of its queue
+    cost: int | None = None  # tokens that a start takes, if not 1
     timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
 
 
@@ -189,6 +193,8 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         idempotency_key=None if letter.idempotency_key is None else owned_key(owner, letter.idempotency_key),
         idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
         single_instance=letter.hold,
+        lane=letter.lane,
+        cost=letter.cost,
         timeout=letter.timeout,
     )
 

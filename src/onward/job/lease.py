@@ -45,5 +45,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parked_since: int | None = None
     spent: str | None = None  # why it is already dead, if only its dead letter could not be stored
     private: bool = False  # its arguments came encrypted: so what is stored of it is, too
-    tick: int | None = None  # of a schedule's job that was looked at: the newest tick that its run stands for
+    lane: str | None = None
+    probe: float = 0  # seconds for which its job was shut: its success opens the job, its failure shuts it again
+    tick: int | None = None  # of a schedule's job that was looked at: the newest tick that it runs for
     receipt: object = None  # private to the backend that issued it

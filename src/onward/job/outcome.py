@@ -13,7 +13,7 @@ from onward.base.wording import counted
 from onward.errors import JobSuspended, JobTimeout
 from onward.job.lease import Lease
 from onward.job.retry import RetryPolicy, planned
-from onward.job.signals import Discard, Retry, Snooze
+from onward.job.signals import Discard, Retry, Snooze, Throttle
 
 __all__ = [
     "DISCARDS",
@@ -82,6 +82,7 @@ class Snoozed(msgspec.Struct, frozen=True, tag=True):
     waits: int = 0
     awaits: str | None = None  # the signal that makes it due sooner
     notes: tuple[tuple[str, bytes], ...] = ()
+    throttles: bool = False  # whether nothing else of its lane starts until then
 
 
 class Parked(msgspec.Struct, frozen=True, tag=True):
@@ -135,7 +136,8 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
         return Snoozed(suspended.delay, awaits=suspended.awaits, notes=suspended.notes)
     # By type, here and below: a class may override `isinstance`.
     if issubclass(type(error), Snooze):
-        return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
+        delay = max(1.0, seconds(error.delay, "Snooze(delay)"))  # type: ignore[attr-defined]
+        return Snoozed(delay, throttles=issubclass(type(error), Throttle))
     if issubclass(type(error), Discard):
         # The whole reason: it is scrubbed before it is cut.  A subclass of `str` may override methods.
         return Dead(str.__str__(str(error.reason)))  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ from onward.job.states import TARGETS, WAITING, State, state_named
 __all__ = [
     "Answer",
     "Fate",
+    "GateChange",
     "Leased",
     "Settled",
     "Settlement",
@@ -52,6 +53,14 @@ class RunRecord(TypedDict, total=False):
     quotes: bool
 
 
+class GateChange(NamedTuple):
+    """Shuts a lane, or with ``render/`` all lanes of a job; for no time at all: opens it."""
+
+    lane: str
+    seconds: float
+    probes: bool = False  # whether one run at a time shows afterwards if it may open
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An outcome as a fenced move of one job.  Built only by the named constructors below; delays are seconds."""
 
@@ -70,6 +79,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quotes: bool = False  # whether its reason quotes the handler
     awaits: str | None = None  # the signal that makes it due before its time
     notes: tuple[tuple[str, bytes], ...] = ()  # name and value, written with the move
+    gate: GateChange | None = None  # shuts or opens a lane in the same write
 
     @classmethod
     def ack(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from onward.base.durations import Duration, seconds
 from onward.errors import revive
 
-__all__ = ["Discard", "Retry", "Signal", "Snooze"]
+__all__ = ["Discard", "Retry", "Signal", "Snooze", "Throttle"]
 
 
 class Signal(Exception):
@@ -37,6 +37,19 @@ class Snooze(Signal):
     def __init__(self, delay: Duration, message: str = "snoozed") -> None:
         super().__init__(message)
         self.delay = max(1.0, seconds(delay, "Snooze(delay)"))
+
+
+class Throttle(Snooze):
+    """Run the job again later, and start no other of its lane until then, in the whole fleet: "too many requests".
+
+    The lane is that of the job's key, if its `Limit` has one, else all of the job.  A job without a limit is only snoozed.
+
+    >>> Throttle(after="1m").delay
+    60.0
+    """
+
+    def __init__(self, after: Duration, message: str = "throttled") -> None:
+        super().__init__(seconds(after, "Throttle(after)"), message)
 
 
 class Discard(Signal):

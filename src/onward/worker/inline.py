@@ -22,7 +22,7 @@ from onward.attempt.first_error import FirstError
 from onward.attempt.prepare import prepare
 from onward.attempt.report import Reporter, status
 from onward.attempt.settle import Exchange, Settler
-from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Renewal
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, LimitRow, Renewal
 from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock
@@ -76,15 +76,16 @@ class InlineRunner:
         *,
         lease_for: timedelta,
         tick: Callable[[], object] = int,
+        limits: Callable[[], tuple[LimitRow, ...]] = tuple,
     ) -> None:
-        """``tick``: books what schedules have due, if it is time to look."""
+        """``tick``: books what schedules have due, if it is time to look.  ``limits``: those that its sessions declare."""
         self._tick = tick
         self._backend = backend
         self._runtime = runtime
         self._reporter = reporter
         self._telemetry = telemetry
         self._settler = settler
-        self._sessions = _InlineSessions(backend, runtime.clock, lease_for)
+        self._sessions = _InlineSessions(backend, runtime.clock, lease_for, limits)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
         # A context variable, not a lock: a handler on the event loop, or in a helper thread, has the caller's context.
@@ -151,9 +152,10 @@ class InlineRunner:
                 if answer.leases:
                     self._reporter.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
-                if answer.alive:
+                if answer.alive and not answer.more:
                     return None
-                session.declare_dead()  # it was reaped while nothing ran: again, under a new name
+                if not answer.alive:
+                    session.declare_dead()  # it was reaped while nothing ran: again, under a new name
 
     def _cycle(self, lease: Lease, watch: FirstError | None = None) -> WorkerResult:
         ready = prepare(lease, self._runtime)
@@ -223,7 +225,10 @@ class _InlineSessions:
     finish what they run, and then it ends the session, which gives back what that still holds.
     """
 
-    def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
+    def __init__(
+        self, backend: Backend, clock: Clock, lease_for: timedelta, limits: Callable[[], tuple[LimitRow, ...]]
+    ) -> None:
+        self._limits = limits
         self._backend = backend
         self._clock = clock
         self._lease_for = lease_for
@@ -233,6 +238,7 @@ class _InlineSessions:
 
     def _begin_anew(self) -> None:
         self._current: SessionKeeper | None = None
+        self._declared: tuple[LimitRow, ...] = ()
         self._retired: set[SessionKeeper] = set()
         self._running: dict[Held, tuple[str, JobContext]] = {}
         self._opening = threading.Lock()
@@ -302,9 +308,13 @@ class _InlineSessions:
         if self._current is None:
             length = self._lease_for.total_seconds()
             contact = StoreContact(length, clock=lambda: self._clock.micros() / SECOND)
-            session = SessionKeeper(self._backend, self._lease_for, self, contact=contact)
+            session = SessionKeeper(self._backend, self._lease_for, self, contact=contact, limits=self._limits)
+            self._declared = self._limits()
             session.open(random_owner())
             self._current = session
+        elif self._declared != self._limits():  # a job was defined since
+            self._declared = self._limits()
+            self._current.open(self._current.owner)
         return self._current
 
     # What a session reports (`onward.worker.session`)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from onward.attempt.attempt import Runtime
 from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
-from onward.backend import Backend, Reaped
+from onward.backend import Backend, LimitRow, Reaped
 from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
 from onward.errors import OptionError
@@ -34,6 +34,7 @@ class WorkerParts:
     prune: Callable[[], object]
     tick: Callable[[], object] | None = None  # books what schedules have due; None: another process does
     tick_every: float = 10.0  # seconds
+    limits: Callable[[], tuple[LimitRow, ...]] = tuple  # that its sessions declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ class WorkerOptions:
     concurrency: int = 10
     """How many jobs run at once."""
     weights: Mapping[str, int] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
-    """How many jobs of single queues run at once: `{"mail": 2, "tenant.*": 1}`."""
+    per_process: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs of single queues run at once in this worker: `{"mail": 2, "tenant.*": 1}`."""
     shutdown_timeout: float = 25.0
     """How long `stop()` waits for what runs."""
     blocked_loop_after: float = 1.0
@@ -58,7 +59,7 @@ class WorkerOptions:
         cls,
         queues: Sequence[str] | Mapping[str, int],
         concurrency: int,
-        limits: Mapping[str, int],
+        per_process: Mapping[str, int],
         shutdown_timeout: Duration,
         blocked_loop_after: Duration = 1,
     ) -> WorkerOptions:
@@ -69,20 +70,20 @@ class WorkerOptions:
         if not served:
             raise OptionError("queues is empty: a worker needs at least one")
         weights = dict(queues) if isinstance(queues, Mapping) else {}
-        for what, numbers in (("weight", weights), ("limit", limits)):
+        for what, numbers in (("weight", weights), ("limit", per_process)):
             for queue, number in numbers.items():
                 if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                     raise OptionError(f"the {what} of queue {queue!r} must be a whole number from 1, not {number!r}")
-        unserved = [queue for queue in limits if not serves(served, queue)]
+        unserved = [queue for queue in per_process if not serves(served, queue)]
         if unserved:
-            raise OptionError(f"limits names {unserved[0]!r}, which this worker does not serve")
+            raise OptionError(f"per_process names {unserved[0]!r}, which this worker does not serve")
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= 10_000:
             raise OptionError(f"concurrency must be a whole number from 1 to 10,000, not {concurrency!r}")
         return cls(
             queues=served,
             concurrency=concurrency,
             weights=weights,
-            limits=dict(limits),
+            per_process=dict(per_process),
             shutdown_timeout=seconds(shutdown_timeout, "shutdown_timeout"),
             blocked_loop_after=seconds(blocked_loop_after, "blocked_loop_after"),
         )

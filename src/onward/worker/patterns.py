@@ -30,13 +30,13 @@ def plan_of(options: WorkerOptions, backend: Backend) -> QueuePlan:
     """Make the plan for these options.  Refuses patterns where the store cannot name its queues."""
     patterns = [queue for queue in options.queues if is_pattern(queue)]
     if not patterns:
-        return QueuePlan(options.queues, options.weights, options.limits)
+        return QueuePlan(options.queues, options.weights, options.per_process)
     if not (backend.capabilities.lists_queues and isinstance(backend, Inspection)):
         raise Unsupported(
             f"{type(backend).__name__} cannot say which queues have work, so no worker can serve {patterns[0]!r}: name the "
             f"queues, or use a database as the url"
         )
-    return PatternPlan(options.queues, options.weights, options.limits)
+    return PatternPlan(options.queues, options.weights, options.per_process)
 
 
 class _Pattern:

@@ -203,7 +203,8 @@ class Pump:
         if queues and (may_be_work or self._outbox.items):
             if not self._plan.open_ended:
                 self._may_be_work = False  # this claim may miss a job that is enqueued from now on
-            return Claim(queues=queues, limit=wanted, at_most=at_most)
+            begins = max(0, self._inflight.concurrency - (unsettled - len(self._outbox.items)))
+            return Claim(queues=queues, limit=wanted, at_most=at_most, begins=begins)
         if queues or self._plan.open_ended:
             self.listening, self._listens = self._plan.listened(queues), True
             self.listens_to_all = len(queues) == len(ordered)
@@ -248,7 +249,7 @@ class Pump:
         self._accept_leases(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
-            if all_it_asked_for or result.promoted > 0 or self._plan.emptied(claim.queues):
+            if all_it_asked_for or result.more or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True
             if not result.leases and not self._unsettled:
                 self._prefetch.forget()

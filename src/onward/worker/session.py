@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from onward.backend import Backend, Lease, Renewal, Session
+from onward.backend import Backend, Lease, LimitRow, Renewal, Session
 from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
@@ -51,9 +51,11 @@ class SessionKeeper:
         contact: StoreContact | None = None,
         recorder: RunRecorder | None = None,
         supervised: bool = False,
+        limits: Callable[[], tuple[LimitRow, ...]] = tuple,
     ) -> None:
         self._backend = backend
         self._lease_for = lease_for
+        self._limits = limits
         self._events = events
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
@@ -85,7 +87,12 @@ class SessionKeeper:
             first, second = (owner, "") if adopts is None or owner == self.owner else (adopts, owner)
             self._recorder.name(first, second)
         session = Session(
-            owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
+            owner=owner,
+            lease_for=self._lease_for,
+            host=platform.node(),
+            pid=os.getpid(),
+            version=__version__,
+            limits=self._limits(),
         )
         held = self._backend.open_session(session, adopts=adopts)
         if held is None:
@@ -168,9 +175,9 @@ class SessionKeeper:
         except BackendError:
             self.out_of_contact()
             raise
-        self.heard(owner, asked, renewal)
+        self.accept_renewal(owner, asked, renewal)
 
-    def heard(self, owner: str, asked: float, renewal: Renewal) -> None:
+    def accept_renewal(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on what the store answered to this process, or to its supervisor."""
         if renewal.alive:
             self._renewed(owner, asked)

@@ -1,4 +1,4 @@
-"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake and sweep."""
+"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake, sweep and book schedules."""
 
 from __future__ import annotations
 
@@ -75,9 +75,8 @@ class Worker:
         self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
-        self._session = session = SessionKeeper(
-            parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
-        )
+        keep = functools.partial(SessionKeeper, contact=contact, recorder=recorder, limits=parts.limits)
+        self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
         runtime = self._parts.runtime
         make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)
         self._isolated = isolated = None if isolated_program is None else make(isolated_program)
@@ -173,7 +172,7 @@ class Worker:
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on a renewal that the supervisor made for this worker."""
-        self._session.heard(owner, asked, renewal)
+        self._session.accept_renewal(owner, asked, renewal)
 
     def take_over(self, handover: SessionHandover) -> None:
         """Adopt the session of a process that was killed."""

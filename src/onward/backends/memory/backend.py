@@ -23,8 +23,9 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.memory import settling
+from onward.backends.memory import lanes, settling
 from onward.backends.memory.inspection import MemoryInspection
+from onward.backends.memory.lanes import MemoryLanes
 from onward.backends.memory.notes import MemoryNotes
 from onward.backends.memory.schedules import MemorySchedules
 from onward.backends.memory.store import MemoryJob, MemoryStore, OpenSession
@@ -32,19 +33,21 @@ from onward.backends.memory.transfer import MemoryTransfer
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured
+from onward.flow.walk import Cursors
 from onward.job.states import State
 
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
+class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
-    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True)
+    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True)
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
         self._store = MemoryStore()
+        self._cursors = Cursors()
         self._changed = threading.Condition()
         self._pid = os.getpid()
         self._closed = False
@@ -58,6 +61,7 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
             if adopts is not None and not {adopts, session.owner} & self._store.sessions.keys():
                 return None
             lease_for = round(session.lease_for.total_seconds() * SECOND)
+            lanes.declare(self._store, session.limits)
             opened = self._store.sessions[session.owner] = OpenSession(session, now + lease_for)
             if adopts is None:
                 return []
@@ -78,7 +82,7 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
                 if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
                     self._add(settlement.dead_letter, now)
             leases: list[Lease] = []
-            promoted = 0
+            promoted, more = 0, False
             if turn.claim is not None and turn.claim.limit > 0:
                 promoted = self._expire_and_promote(turn.claim, now)
                 released = {
@@ -86,11 +90,14 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
                     for each, answer in zip(turn.settlements, settled, strict=True)
                     if each.move == "release" and answer.applied
                 }
-                leases = [
-                    self._take(job, turn.owner, session, now) for job in self._candidates(turn.claim, released, now)
-                ]
+                picks, more = self._candidates(turn.claim, released, now)
+                leases = [self._take(job, turn.owner, session, now, probe=probe) for job, probe in picks]
             return TurnResult(
-                settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked_to_cancel(turn.owner)
+                settled=settled,
+                leases=leases,
+                promoted=promoted,
+                more=more,
+                cancel_requested=self._asked_to_cancel(turn.owner),
             )
 
     def extend(self, owner: str) -> Renewal:
@@ -194,11 +201,18 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
             due = [job_id for at, job_id in islice(self._store.later[queue], claim.limit) if at <= now]
             for job_id in due:
                 self._store.place(self._store.live[job_id], State.AVAILABLE)
-            promoted += len(due)
+            promoted += len(due) + lanes.promote_booked(self._store, queue, now)
         return promoted
 
-    def _candidates(self, claim: Claim, released: set[str], now: int) -> list[MemoryJob]:
-        """Return the next jobs in claim order; a suspect only if it comes first, and then alone."""
+    def _candidates(self, claim: Claim, released: set[str], now: int) -> tuple[list[tuple[MemoryJob, float]], bool]:
+        """Return the next jobs in claim order, and whether to claim again."""
+        if any(lanes.has_lanes(self._store, queue) for queue in claim.queues):
+            found = lanes.walk_lanes(self._store, self._cursors, claim, released, now)
+            return [(pick.job, pick.probe / SECOND) for pick in found.picks], found.more
+        return [(job, 0) for job in self._plain_candidates(claim, released, now)], False
+
+    def _plain_candidates(self, claim: Claim, released: set[str], now: int) -> list[MemoryJob]:
+        """Return the next jobs where none has a lane; a suspect only if it comes first, and then alone."""
         chosen: list[MemoryJob] = []
         for queue in dict.fromkeys(claim.queues):
             if queue in self._store.paused:
@@ -217,13 +231,15 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
                     return chosen
         return chosen
 
-    def _take(self, job: MemoryJob, owner: str, session: OpenSession, now: int) -> Lease:
+    def _take(self, job: MemoryJob, owner: str, session: OpenSession, now: int, *, probe: float) -> Lease:
         job.delivery += 1
         job.started_at = now
         self._store.place(job, State.EXECUTING, owner=owner)
-        return self._lease(job, session, now)
+        return self._lease(job, session, now, probe=probe)
 
-    def _lease(self, job: MemoryJob, session: OpenSession, now: int, *, adopted: bool = False) -> Lease:
+    def _lease(
+        self, job: MemoryJob, session: OpenSession, now: int, *, adopted: bool = False, probe: float = 0
+    ) -> Lease:
         take = settling.hold_of if adopted else settling.take_holds
         hold, holder = take(self._store, job, now)
         return Lease(
@@ -240,6 +256,8 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
             waits=job.waits,
             parked_since=job.parked_since,
             spent=job.spent,
+            lane=job.lane,
+            probe=probe,
         )
 
     def _asked_to_cancel(self, owner: str) -> tuple[Held, ...]:
@@ -249,7 +267,13 @@ class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransf
     def _until_due(self, queues: Sequence[str]) -> float:
         """Return the seconds until the next job of these queues may be claimed; 0 if one may be now."""
         open_queues = [queue for queue in queues if queue not in self._store.paused]
-        if any(self._store.ready.get(queue) for queue in open_queues):
-            return 0
-        due = [self._store.later[queue][0][0] for queue in open_queues if self._store.later.get(queue)]
+        due = [at for queue in open_queues if (at := self._next_due(queue)) is not None]
         return max(0, min(due) - self.clock.micros()) / SECOND if due else threading.TIMEOUT_MAX
+
+    def _next_due(self, queue: str) -> int | None:
+        """Return when a claim of this queue finds a job: 0 if it would now, None if no instant is known."""
+        store = self._store
+        if lanes.has_lanes(store, queue):
+            known = (lanes.opens_at(store, queue, self.clock.micros()), store.waits_until(queue))
+            return min((at for at in known if at is not None), default=None)
+        return 0 if store.ready.get(queue) else store.waits_until(queue)

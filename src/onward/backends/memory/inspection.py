@@ -73,9 +73,14 @@ class MemoryInspection:
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         with self._writing() as now:
             ready, later = self._store.ready, self._store.later
-            waiting = {name for line in (ready, later) for name, jobs in line.items() if jobs}
+            laned, booked = self._store.lanes.lines, self._store.booked
+            waiting = {name for line in (ready, later, laned, booked) for name, jobs in line.items() if jobs}
             walked = sorted(name for name in waiting if name.startswith(prefix) and name > after)[:limit]
-            due = [name for name in walked if ready.get(name) or (later.get(name) and later[name][0][0] <= now)]
+            due = [
+                name
+                for name in walked
+                if ready.get(name) or name in laned or (self._store.waits_until(name) or now + 1) <= now
+            ]
             return QueuePage(
                 names=[name for name in due if name not in self._store.paused],
                 next=walked[-1] if len(walked) == limit else None,
@@ -186,7 +191,7 @@ class MemoryInspection:
         for job_id in sorted(live.keys() | finished.keys(), reverse=query.newest_first):
             if found == query.limit:
                 return
-            # A job that lives again is shown as it lives, if that is asked for.
+            # A job that was replayed is live and finished: it is shown as live, unless that state is not asked for.
             job = live.get(job_id)
             if job is None or (job.state not in states and job_id in finished):
                 job = finished[job_id]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onward.backend import Reaped, Run
 from onward.backends.memory import notes
+from onward.backends.memory.lanes import change_gate
 from onward.backends.memory.store import HoldKey, MemoryJob, MemoryStore, Pointer
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
@@ -21,6 +22,8 @@ def settle(store: MemoryStore, settlements: Sequence[Settlement], owner: str, no
     for settlement, job, answer in zip(settlements, jobs, answers, strict=True):
         if job is not None and answer.applied:
             end_holds(store, job, now, confirmed=settlement.move == "ack")
+            if settlement.gate is not None:
+                change_gate(store, settlement.gate, now)
     return answers
 
 

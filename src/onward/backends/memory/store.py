@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from onward.backend import Note, Run, ScheduleRow, Session, StoredJob
+from onward.backend import Kind, LimitRow, Note, Run, ScheduleRow, Session, StoredJob
 from onward.contract.values import CONTINUATION
+from onward.flow.room import Gate, Scope
 from onward.job.envelope import Envelope
 from onward.job.states import FINISHED, State
 
@@ -20,6 +21,7 @@ __all__ = ["KEPT", "SEALED", "HoldKey", "MemoryJob", "MemoryStore", "OpenSession
 
 HoldKey = tuple[Literal["once", "single"], str]
 Place = tuple[int, int, str]  # rank, due time, id: the order of claims
+LanePlace = tuple[str, int, str]  # lane, due time, id
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class MemoryJob:
     reason: str | None = None
     progress: bytes | None = None
     tombstone: bool = False
+    booked: bool = False  # scheduled for a token of its lane
 
     @property
     def id(self) -> str:
@@ -54,6 +57,14 @@ class MemoryJob:
     @property
     def queue(self) -> str:
         return self.envelope.queue
+
+    @property
+    def cost(self) -> int | None:
+        return self.envelope.cost
+
+    @property
+    def lane(self) -> str | None:
+        return self.envelope.lane
 
     @property
     def place(self) -> Place:
@@ -100,6 +111,29 @@ class Pointer:
     until: int | None = None
 
 
+class LaneIndex:
+    """The available jobs that have a lane, by queue, priority and lane."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, dict[int, list[LanePlace]]] = {}
+
+    def add(self, job: MemoryJob) -> None:
+        insort(self.lines.setdefault(job.queue, {}).setdefault(-job.envelope.priority, []), _lane_place(job))
+
+    def remove(self, job: MemoryJob) -> None:
+        ranks = self.lines[job.queue]
+        line = ranks[-job.envelope.priority]
+        _discard(line, _lane_place(job))
+        if not line:
+            del ranks[-job.envelope.priority]
+        if not ranks:
+            del self.lines[job.queue]
+
+
+def _lane_place(job: MemoryJob) -> LanePlace:
+    return (job.lane or "", job.available_at, job.id)
+
+
 @dataclass
 class MemoryStore:
     live: dict[str, MemoryJob] = field(default_factory=dict)
@@ -115,6 +149,10 @@ class MemoryStore:
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    booked: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    lanes: LaneIndex = field(default_factory=LaneIndex)
+    limits: dict[tuple[Kind, str], LimitRow] = field(default_factory=dict)
+    gates: dict[Scope, Gate] = field(default_factory=dict)
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all
 
@@ -126,10 +164,18 @@ class MemoryStore:
             job.key_held = True
         self._index(job)
 
-    def place(self, job: MemoryJob, state: State, *, available_at: int | None = None, owner: str | None = None) -> None:
+    def place(
+        self,
+        job: MemoryJob,
+        state: State,
+        *,
+        available_at: int | None = None,
+        owner: str | None = None,
+        booked: bool = False,
+    ) -> None:
         """Move a live job to another live state."""
         self._unindex(job)
-        job.state = state
+        job.state, job.booked = state, booked
         job.owner = owner
         if available_at is not None:
             job.available_at = available_at
@@ -159,28 +205,40 @@ class MemoryStore:
     def runs_of(self, job_id: str) -> tuple[Run, ...]:
         return tuple(sorted(self.runs.get(job_id, {}).values(), key=lambda run: run.token))
 
+    def waits_until(self, queue: str) -> int | None:
+        """Return when the first job of a queue that is not due yet is."""
+        return min((line[queue][0][0] for line in (self.later, self.booked) if line.get(queue)), default=None)
+
     def _index(self, job: MemoryJob) -> None:
-        if job.state is State.AVAILABLE:
+        if job.state is State.AVAILABLE and job.lane is not None:
+            self.lanes.add(job)
+        elif job.state is State.AVAILABLE:
             insort(self.ready[job.queue], job.place)
         elif job.state is State.EXECUTING:
             self.leased[job.owner or ""].add(job.id)
         else:
-            insort(self.later[job.queue], (job.available_at, job.id))
+            insort(self._later(job), (job.available_at, job.id))
         if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
             insort(self.expiring[job.queue], (job.envelope.expires_at, job.id))
 
     def _unindex(self, job: MemoryJob) -> None:
-        if job.state is State.AVAILABLE:
-            ready = self.ready[job.queue]
-            del ready[bisect_left(ready, job.place)]
+        if job.state is State.AVAILABLE and job.lane is not None:
+            self.lanes.remove(job)
+        elif job.state is State.AVAILABLE:
+            _discard(self.ready[job.queue], job.place)
         elif job.state is State.EXECUTING:
             leased = self.leased[job.owner or ""]
             leased.discard(job.id)
             if not leased:
                 del self.leased[job.owner or ""]
         else:
-            later = self.later[job.queue]
-            del later[bisect_left(later, (job.available_at, job.id))]
+            _discard(self._later(job), (job.available_at, job.id))
         if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
-            expiring = self.expiring[job.queue]
-            del expiring[bisect_left(expiring, (job.envelope.expires_at, job.id))]
+            _discard(self.expiring[job.queue], (job.envelope.expires_at, job.id))
+
+    def _later(self, job: MemoryJob) -> list[tuple[int, str]]:
+        return (self.booked if job.booked else self.later)[job.queue]
+
+
+def _discard(line: list[Any], place: tuple[Any, ...]) -> None:
+    del line[bisect_left(line, place)]

@@ -33,9 +33,12 @@ from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
+from onward.testing.contract.lanes import LaneOrderContract, LanesContract
+from onward.testing.contract.limits import LimitRowsContract, RunningContract
 from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
+from onward.testing.contract.rates import GatesContract, RatesContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
 from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
@@ -133,6 +136,12 @@ class BackendContract(
     BookingContract,
     TakingBackContract,
     DamagedSchedulesContract,
+    LanesContract,
+    LaneOrderContract,
+    RunningContract,
+    RatesContract,
+    GatesContract,
+    LimitRowsContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

@@ -1,0 +1,99 @@
+"""The part of the contract for lanes: which jobs of a queue may start now, and in which order.
+
+A job may carry a lane (`onward.flow.lanes`); a job without one is plain, and claimed as ever.  A claim walks the lanes of a
+queue (`onward.flow.walk`) and takes no more of them than their limits leave room for.
+
+- **Running.**  A slot of a limit is an executing row.  Rooms are counted from these rows, under a lock that no other
+  claim of the same limit can pass: a lease that ends, by whatever path, has given its slot back.  A job's and a lane's
+  limit count over all queues, a queue's counts every lease of that queue.
+- **Rates.**  A start takes the tokens it costs from the buckets of its queue, job and lane, in the transaction of its
+  claim. Tokens are never given back.
+- **Begins.**  Where a limit or a rate bounds a lane, a claim takes no more than can begin at once (`Claim.begins`).
+- **Order.**  Priority first; within a priority turns between jobs, all plain jobs being one and all lanes without a job's
+  name another; within a job turns between its lanes; within a lane due time and id.
+- **Bounds.**  A claim looks at no more than `limit + 64` lanes, and books no more than 200 jobs.  If that ended its walk
+  it answers `more`, and the next claim of this process goes on there; after a circle that found nothing it does not.
+- **Booked.**  The jobs of a lane with a key that has no tokens, or is shut, are scheduled for their tokens, none more
+  than 15 minutes ahead, so that walks do not meet them.  They are made due apart from other jobs.
+- **Shut.**  A settlement may carry `gate`: it shuts or opens a lane, or all lanes of a job, in its own transaction, if it
+  is applied.  Shutting only lengthens.  A gate that `probes` is followed by as long a time again in which one lease at a
+  time is handed out (`Lease.probe`), unless it is opened.
+
+`limits` returns every limit; `set_limit` changes what people chose, and counts at the next claim everywhere; sessions
+declare what the code says (`Session.limits`), which changes nothing that was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from onward.flow.limits import Bounds, Kind, merged
+from onward.flow.room import Scope
+from onward.flow.tokens import next_token, tokens_left
+from onward.flow.walk import LaneView
+
+__all__ = ["KeepsLimits", "Kind", "LimitRow", "LimitState", "state_of"]
+
+
+class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit as the store keeps it: of a queue, of a job, or of each key of a job."""
+
+    kind: Kind
+    name: str  # of the queue, or of the job
+    declared: Bounds = Bounds()  # by the code; a job that has lanes of its own is declared even without bounds
+    declared_at: int = 0  # when the process that declared it started: the last deployment wins
+    chosen: Bounds = Bounds()  # by people, while the program runs
+
+    @property
+    def bounds(self) -> Bounds:
+        """What counts."""
+        return merged(self.declared, self.chosen)
+
+
+class LimitState(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit, and how much of it is used now."""
+
+    row: LimitRow
+    running: int | None = None  # leases; None for the keys of a job, which have a number each
+    tokens: int | None = None  # that are left of its rate; negative in debt
+    opens_at: int | None = None  # when it has a token again, if it has none
+    shut_until: int | None = None
+
+
+def state_of(row: LimitRow, view: LaneView[Any]) -> LimitState:
+    """Return a limit with what is used of it now, as a walk would find it."""
+    if row.kind == "key":
+        return LimitState(row=row)
+    scope = Scope.of_queue(row.name) if row.kind == "queue" else Scope.of_lane(f"{row.name}/")
+    gate, rate = view.gate(scope), row.bounds.rate
+    tokens = None if rate is None else tokens_left(rate, gate.bucket, view.now)
+    return LimitState(
+        row=row,
+        running=view.running(scope),
+        tokens=tokens,
+        opens_at=None if rate is None or tokens is None or tokens > 0 else next_token(rate, gate.bucket, view.now),
+        shut_until=gate.shut_until if gate.is_shut(view.now) else None,
+    )
+
+
+@runtime_checkable
+class KeepsLimits(Protocol):
+    """A store that keeps limits."""
+
+    def limits(self) -> Sequence[LimitState]:
+        """Return every limit, by kind and name."""
+        ...
+
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+        """Choose bounds, which beat the declared ones until they are set to none.  False: there is no such limit.
+
+        ``new``: it is made if there is none.  A queue's limit without bounds is dropped.
+        """
+        ...
+
+    def shut(self, lane: str, *, opened: bool = False) -> None:
+        """Shut a lane, or with ``render/`` all lanes of a job, until it is opened; or open it."""
+        ...

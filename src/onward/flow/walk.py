@@ -1,0 +1,374 @@
+"""The walk over the lanes of a queue that a claim makes: priority first, then turns between jobs, then turns between keys.
+
+    priority    as without lanes: none of a lower one while a higher one has a job that may start
+    groups      in one priority: every job with lanes of its own is one, all keys of ``fair_by`` are one, all plain jobs are
+                one; they take turns
+    lanes       in one group: its keys take turns; in one lane by due time and id
+
+The order of turns is a place in a ring, the cursor: the last group served, and in each group the last lane.  Nothing is
+written for it, and a process that starts draws its first places.  A walk jumps from lane to lane along an index, looks at no
+more than `limit + 64` of them, and steps over a job that has no room with one jump, however many lanes and jobs wait there.
+A walk that stopped at this bound says so (``more``); the next one goes on behind it, until a full circle has found nothing.
+
+A lane that is closed by its own rate, or was shut, is left out of later walks: its first jobs are booked for their tokens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from onward.flow.lanes import behind, group_of, random_start
+from onward.flow.limits import Bounds, Kind
+from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
+from onward.flow.tokens import Bucket
+
+__all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "Walk", "Walked"]
+
+PLAIN = ""  # the group, and the lane, of jobs that have none
+MOST_BOOKED = 200
+_MORE_LANES = 64  # than jobs that are wanted
+_DRAWN_FROM = 32  # lanes, of which the first walk draws its first place
+_LAST = chr(0x10FFFF)
+
+
+class LanedJob(Protocol):
+    """A job that waits in a lane."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def crashes(self) -> int: ...
+    @property
+    def cost(self) -> int | None: ...
+
+
+J = TypeVar("J", bound=LanedJob)
+J_co = TypeVar("J_co", bound=LanedJob, covariant=True)
+
+
+class LaneView(Protocol[J_co]):
+    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
+
+    now: int
+
+    def rank_after(self, queue: str, rank: int | None) -> int | None:
+        """Return the next lower priority that has available jobs; the highest, after None."""
+        ...
+
+    def lane_after(self, queue: str, rank: int, after: str, before: str) -> str | None:
+        """Return the first lane behind ``after`` that has available jobs; None if there is none below ``before``."""
+        ...
+
+    def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[J_co]:
+        """Return the first jobs of a lane that have not expired, by due time and id."""
+        ...
+
+    def bounds(self, kind: Kind, name: str) -> Bounds:
+        """Return the limit of a ``queue``, of a ``job``, or of each ``key`` of a job."""
+        ...
+
+    def gate(self, scope: Scope) -> Gate: ...
+
+    def running(self, scope: Scope, since: int = 0) -> int:
+        """Return how many leases a scope has; with ``since``, of those that began then or later."""
+        ...
+
+
+class Pick(NamedTuple, Generic[J]):
+    """A job to be leased."""
+
+    job: J
+    lane: str
+    probe: int = 0  # microseconds for which its job was shut before: this run shows whether it may open
+
+
+class Walked(NamedTuple, Generic[J]):
+    """What a walk found."""
+
+    picks: list[Pick[J]]
+    more: bool  # it stopped at a bound: walk again
+    opens_at: int | None  # when the first lane opens that is closed now, if that is known
+    booked: list[tuple[J, int]]  # to be scheduled for these instants
+    charges: dict[Scope, Bucket]
+
+
+class Cursors:
+    """Where the next walk of this process begins."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, str] = {}  # queue: the last group served
+        self.lanes: dict[tuple[str, str], str] = {}  # queue and group: the last lane served or passed
+        self.circles: dict[tuple[str, int, str], str] = {}  # where a circle began that has found nothing yet
+
+
+class Walk(Generic[J]):
+    """One claim's walk."""
+
+    def __init__(
+        self,
+        view: LaneView[J],
+        cursors: Cursors,
+        *,
+        limit: int,
+        begins: int | None = None,
+        released: Collection[str] = (),
+        bounded: bool = True,
+    ) -> None:
+        """``begins``: how many of the limit can begin at once.  ``bounded``: False for a look that claims nothing."""
+        self.view = view
+        self.cursors = cursors
+        self.released = released
+        self._limit = limit
+        self._begins = limit if begins is None else min(limit, begins)
+        self._bounded = bounded
+        self._jumps = limit + _MORE_LANES
+        self._rooms: dict[Scope, LimitRoom] = {}
+        self._picks: list[Pick[J]] = []
+        self._booked: list[tuple[J, int]] = []
+        self._opens_at: int | None = None
+        self._more = False
+        self.ended = False
+
+    def queue(self, queue: str, at_most: int) -> None:
+        """Take jobs of a queue, up to the limit and to ``at_most``."""
+        until = min(self._limit, len(self._picks) + at_most)
+        rank: int | None = None
+        while not self.ended and len(self._picks) < until:
+            rank = self.view.rank_after(queue, rank)
+            if rank is None:
+                return
+            room = self.room(Scope.of_queue(queue), "queue", queue)
+            if room is not None and not room.is_open:
+                self.closed(room)
+                return
+            self._priority(queue, rank, until)
+
+    def result(self) -> Walked[J]:
+        charges = {scope: room.bucket for scope, room in self._rooms.items() if room.charged}
+        return Walked(self._picks, self._more, self._opens_at, self._booked, charges)
+
+    def _priority(self, queue: str, rank: int, until: int) -> None:
+        groups = deque(_Group(self, queue, rank, name) for name in self._groups(queue, rank))
+        while groups and not self.ended and len(self._picks) < until:
+            group = groups.popleft()
+            pick = group.next()
+            if pick is None:
+                continue
+            if pick.job.crashes and self._picks:
+                self.stop()
+                return
+            self._take(queue, group.name, pick)
+            groups.append(group)
+            if pick.job.crashes:
+                self._more = self.ended = True  # alone
+
+    def _take(self, queue: str, group: str, pick: Pick[J]) -> None:
+        for room in self.rooms(queue, pick.lane):
+            room.take(pick.job.cost or 1)
+        if self._is_limited(queue, group):
+            self._begins -= 1
+        self._picks.append(pick)
+        self.cursors.groups[queue] = group
+        if group != PLAIN:
+            self.cursors.lanes[queue, group] = pick.lane
+
+    def _groups(self, queue: str, rank: int) -> list[str]:
+        """Return the groups that have jobs, in the order of their turns."""
+        names = [PLAIN] if self.view.heads(queue, rank, PLAIN, 0, 1) else []
+        lane = self.view.lane_after(queue, rank, PLAIN, _LAST)
+        while lane is not None:
+            names.append(group_of(lane))
+            lane = self.view.lane_after(queue, rank, behind(names[-1]), _LAST)
+        last = self.cursors.groups.get(queue)
+        if last is None:
+            first = random.randrange(len(names)) if names else 0
+        else:
+            first = next((place for place, name in enumerate(names) if name > last), 0)
+        return names[first:] + names[:first]
+
+    # What groups ask
+
+    def jump(self) -> bool:
+        """Count a look at a lane; False if the walk must stop."""
+        self._jumps -= 1
+        if self._jumps < 0 and self._bounded:
+            self.stop()
+        return not self.ended
+
+    def stop(self) -> None:
+        self._more = self.ended = True
+
+    @property
+    def wanted(self) -> int:
+        return self._limit - len(self._picks)
+
+    def closed(self, room: LimitRoom) -> None:
+        """Remember when a closed room opens."""
+        if not room.is_full and (self._opens_at is None or room.opens_at() < self._opens_at):
+            self._opens_at = room.opens_at()
+
+    def book(self, queue: str, rank: int, lane: str, room: LimitRoom) -> None:
+        """Book the first jobs of a lane that its own rate or gate has closed, each for its own token."""
+        left = MOST_BOOKED - len(self._booked)
+        if room.is_full or not self._bounded:
+            return
+        if left <= 0:
+            self.stop()
+            return
+        tokens = 1
+        for job in self.view.heads(queue, rank, lane, 0, left):
+            due = room.opens_at(tokens)
+            if due > self.view.now + HORIZON:
+                return
+            if job.id not in self.released:
+                self._booked.append((job, due))
+            tokens += job.cost or 1
+
+    def group_is_open(self, queue: str, group: str) -> bool:
+        """Return whether a job of this group may start, as far as its lane does not decide."""
+        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
+        closed = [room for room in rooms if room is not None and not room.is_open]
+        for room in closed:
+            self.closed(room)
+        return not closed and (self._begins > 0 or not self._is_limited(queue, group))
+
+    def _is_limited(self, queue: str, group: str) -> bool:
+        """Return whether a start of this group takes what others could use: then no more are claimed than can begin."""
+        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
+        return any(room is not None and room.is_limited for room in rooms) or bool(self.view.bounds("key", group[:-1]))
+
+    def probe(self, group: str) -> int:
+        room = self.job_room(group)
+        return 0 if room is None else room.probe
+
+    def rooms(self, queue: str, lane: str) -> list[LimitRoom]:
+        """Return the rooms that a job of this lane needs: its queue's, its job's and its own."""
+        rooms = [self.room(Scope.of_queue(queue), "queue", queue)]
+        if lane != PLAIN:
+            rooms += [self.job_room(group_of(lane)), self.lane_room(lane)]
+        return [room for room in rooms if room is not None]
+
+    def job_room(self, group: str) -> LimitRoom | None:
+        return self.room(Scope.of_lane(group), "job", group[:-1]) if group not in (PLAIN, "/") else None
+
+    def lane_room(self, lane: str) -> LimitRoom | None:
+        if lane in (PLAIN, group_of(lane)):
+            return None
+        return self.room(Scope.of_lane(lane), "key", group_of(lane)[:-1])
+
+    def room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
+        """Return what a scope has left; None if nothing bounds it."""
+        found = self._rooms.get(scope)
+        if found is None:
+            view = self.view
+            bounds, gate = view.bounds(kind, name), view.gate(scope)
+            if not bounds and not gate.is_shut(view.now) and not gate.probes(view.now):
+                return None
+            running = view.running(scope) if bounds.running is not None else 0
+            probing = view.running(scope, gate.shut_until) if gate.probes(view.now) else 0
+            found = self._rooms[scope] = LimitRoom(bounds, gate, view.now, running=running, probing=probing)
+        return found
+
+
+class _Group(Generic[J]):
+    """The lanes of one job in one priority of a queue, in the order of their turns."""
+
+    def __init__(self, walk: Walk[J], queue: str, rank: int, name: str) -> None:
+        self.name = name
+        self._walk = walk
+        self._queue = queue
+        self._rank = rank
+        self._lines: deque[_Line[J]] = deque()
+        self._new = self._lanes()
+        self._found = False
+
+    def next(self) -> Pick[J] | None:
+        """Return the next job that may start; None if there is none."""
+        while self._walk.group_is_open(self._queue, self.name) and (line := self._next_line()) is not None:
+            own = self._walk.lane_room(line.lane)
+            job = line.next(self._share()) if own is None or own.is_open else None
+            if job is not None:
+                self._lines.append(line)
+                self._found = True
+                return Pick(job, line.lane, self._walk.probe(self.name))
+        return None
+
+    def _next_line(self) -> _Line[J] | None:
+        line = next(self._new, None)
+        if line is None and self._lines and not self._walk.ended:
+            line = self._lines.popleft()
+        return line
+
+    def _share(self) -> int:
+        """Return how many jobs of a lane to look at: about as many as it will give."""
+        return max(1, self._walk.wanted // (len(self._lines) + 1))
+
+    def _lanes(self) -> Iterator[_Line[J]]:
+        """Yield the lanes once around, without those that are closed."""
+        walk, queue, rank = self._walk, self._queue, self._rank
+        if self.name == PLAIN:
+            yield _Line(walk, queue, rank, PLAIN)
+            return
+        for lane in self._around():
+            own = walk.lane_room(lane)
+            if own is None or own.is_open:
+                yield _Line(walk, queue, rank, lane)
+            else:
+                walk.closed(own)
+                walk.book(queue, rank, lane, own)
+
+    def _around(self) -> Iterator[str]:
+        """Yield the lanes from behind the cursor around to it; or around to where a circle without a find began."""
+        cursors, place = self._walk.cursors, (self._queue, self._rank, self.name)
+        cursor = cursors.lanes.get(place[::2]) or self._drawn()
+        begun = cursors.circles.pop(place, cursor)
+        # From the cursor up to the end, then from the start; a circle that began above the cursor ends there.
+        parts = [(cursor, begun + "\0")] if begun > cursor else [(cursor, behind(self.name)), ("", begun + "\0")]
+        for after, before in parts:
+            at = max(after, self.name[:-1])
+            while (lane := self._walk.view.lane_after(self._queue, self._rank, at, before)) is not None:
+                if not self._walk.jump():
+                    cursors.groups[self._queue], cursors.lanes[place[::2]] = self.name, at
+                    if not self._found:
+                        cursors.circles[place] = begun
+                    return
+                yield lane
+                at = lane
+
+    def _drawn(self) -> str:
+        """Return a first place: every lane is as likely to be behind it, whatever the gaps between their digits."""
+        view = self._walk.view
+        found: list[str] = []
+        at = random_start(self.name)
+        while len(found) < _DRAWN_FROM:
+            lane = view.lane_after(self._queue, self._rank, at, behind(self.name))
+            lane = lane or view.lane_after(self._queue, self._rank, self.name[:-1], behind(self.name))
+            if lane is None or (found and lane == found[0]):
+                break
+            found.append(lane)
+            at = lane
+        return random.choice(found) if found else at
+
+
+class _Line(Generic[J]):
+    """The jobs of one lane in one priority of a queue."""
+
+    def __init__(self, walk: Walk[J], queue: str, rank: int, lane: str) -> None:
+        self.lane = lane
+        self._walk = walk
+        self._place = (queue, rank, lane)
+        self._jobs: deque[J] = deque()
+        self._seen = 0
+        self._ended = False
+
+    def next(self, share: int) -> J | None:
+        """Return the next job of the lane; looks at ``share`` at a time."""
+        while not self._jobs and not self._ended:
+            found = self._walk.view.heads(*self._place, self._seen, share)
+            self._seen += len(found)
+            self._ended = len(found) < share
+            self._jobs.extend(job for job in found if job.id not in self._walk.released)
+        return self._jobs.popleft() if self._jobs else None

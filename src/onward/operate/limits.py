@@ -1,0 +1,119 @@
+"""Looking at limits and changing them while workers run: ``jobs.limits``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from onward.backend import Backend, KeepsLimits, Kind, LimitRow, LimitState
+from onward.base.clock import from_micros
+from onward.base.names import job_name, queue_name
+from onward.errors import InvalidLimit, Unsupported
+from onward.flow.limits import Bounds, Limit, Rate
+from onward.flow.room import FOREVER
+
+__all__ = ["LimitControl", "LimitRecord"]
+
+
+class LimitRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit, where it comes from, and how much of it is used now."""
+
+    kind: Kind  # "queue", "job", or "key": of each key of a job
+    name: str
+    running: int | None  # how many may run at once
+    rate: Rate | None
+    declared: Bounds  # by the code
+    chosen: Bounds  # by people, while the program runs: beats the code
+    running_now: int | None
+    tokens: int | None
+    next_token_at: datetime | None
+    is_shut: bool
+    shut_until: datetime | None  # None although it is shut: until it is opened by hand
+
+    @classmethod
+    def of(cls, state: LimitState) -> LimitRecord:
+        row, shut = state.row, state.shut_until
+        return cls(
+            kind=row.kind,
+            name=row.name,
+            running=row.bounds.running,
+            rate=row.bounds.rate,
+            declared=row.declared,
+            chosen=row.chosen,
+            running_now=state.running,
+            tokens=state.tokens,
+            next_token_at=None if state.opens_at is None else from_micros(state.opens_at),
+            is_shut=shut is not None,
+            shut_until=None if shut is None or shut >= FOREVER else from_micros(shut),
+        )
+
+
+class LimitControl:
+    """Lists, sets and clears limits, shuts and opens jobs."""
+
+    def __init__(self, backend: Backend, declared: Callable[[], Sequence[LimitRow]]) -> None:
+        self._backend = backend
+        self._declared = declared
+
+    def list(self) -> Sequence[LimitRecord]:
+        """Return every limit that a worker has declared, or that was set."""
+        return [LimitRecord.of(state) for state in self._store.limits()]
+
+    def set(
+        self,
+        job: str | None = None,
+        *,
+        queue: str | None = None,
+        each_key: bool = False,
+        running: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+    ) -> None:
+        """Set a limit of a job, of each of its keys, or of a queue: it beats the code, everywhere, until it is cleared."""
+        self._choose(job, queue, each_key, Limit(running=running, rate=rate, burst=burst).bounds)
+
+    def clear(self, job: str | None = None, *, queue: str | None = None, each_key: bool = False) -> None:
+        """Let the code decide again."""
+        self._choose(job, queue, each_key, Bounds())
+
+    def shut(self, job: str) -> None:
+        """Start no job of this name any more, anywhere, until it is opened.  What runs goes on."""
+        self._known(job_name(job))
+        self._store.shut(f"{job}/")
+
+    def open(self, job: str) -> None:
+        """Start jobs of this name again: after `shut`, or before a breaker or a `Throttle` would."""
+        self._known(job_name(job))
+        self._store.shut(f"{job}/", opened=True)
+
+    def _choose(self, job: str | None, queue: str | None, each_key: bool, bounds: Bounds) -> None:
+        if (job is None) == (queue is None):
+            raise InvalidLimit("name a job or a queue: jobs.limits.set('render', running=3), or set(queue='mail', …)")
+        kind: Kind = "queue" if queue is not None else "key" if each_key else "job"
+        name = queue_name(queue) if queue is not None else job_name(job or "")
+        if kind != "queue":
+            self._known(name, kind)
+        self._store.set_limit(kind, name, bounds, new=True)
+
+    def _known(self, job: str, kind: Kind = "job") -> None:
+        """Raise for a job without lanes of its own, or without keys: a limit of it would bind nothing."""
+        rows = (*self._declared(), *(state.row for state in self._store.limits()))
+        if not any((row.kind, row.name) == (kind, job) for row in rows):
+            raise _unknown(job, each_key=kind == "key")
+
+    @property
+    def _store(self) -> KeepsLimits:
+        if not self._backend.capabilities.lanes:
+            raise Unsupported("this store keeps no limits: it declares no `lanes`; use memory:// or sqlite:///file")
+        assert isinstance(self._backend, KeepsLimits)
+        return self._backend
+
+
+def _unknown(job: str, *, each_key: bool) -> InvalidLimit:
+    what = "limit by a key" if each_key else "limit"
+    return InvalidLimit(
+        f"job {job!r} declares no {what}, so its jobs are in no lane of their own: give it one in the code, "
+        f"@jobs.job(limit=Limit(…)), and start a worker with it"
+    )
