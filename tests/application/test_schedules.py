@@ -11,7 +11,7 @@ import pytest
 from onward import ArgumentError, InvalidSchedule, JobContext, Onward, OptionError, State, daily_at, every
 from onward.backend import ScheduleChange
 from onward.base.clock import SECOND, to_micros
-from onward.errors import BackendUnavailable, DefinitionError, ScheduleNotFound, ScheduleTaken
+from onward.errors import BackendUnavailable, DefinitionError, PayloadTooLarge, ScheduleNotFound, ScheduleTaken
 from onward.flow.schedule import spread_of
 from onward.telemetry import ScheduleRejected, TicksMissed
 from onward.testing import FakeClock
@@ -655,6 +655,37 @@ def test_of_two_deployments_the_newer_counts_and_no_tick_is_of_both(open_app, jo
     assert "declared otherwise by a newer deployment (job report there, report here)" in caplog.text
 
 
+def test_an_older_deployment_takes_over_when_no_process_of_the_newer_is_left(open_app, jobs, clock, store):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(period):
+        app = open_app()
+        app.schedule(period, name="s")(reporting(app, []))
+        clock.advance(1)
+        return app
+
+    old, new = deploy("@every 6h"), deploy("@every 8h")
+    for app in (old, new):
+        app.schedules.tick()
+    for _ in range(12):  # three hours in which both run
+        clock.advance(900)
+        old.schedules.tick()
+        new.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+    for _ in range(8):  # two hours in which the newer is gone
+        old.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+        clock.advance(900)
+    for _ in range(3):
+        clock.advance(900)
+        old.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 6h"
+
+    new.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 8h"
+
+
 def test_a_pause_survives_a_deployment(open_app, jobs, clock, ran, store):
     if store == "memory":
         pytest.skip("no second deployment sees what lies in the memory of the first")
@@ -904,6 +935,42 @@ def test_arguments_that_no_caller_passes_are_missed_at_once(jobs):
 def test_an_option_that_does_not_exist_is_told_with_the_nearest(jobs, option, meant):
     with pytest.raises(OptionError, match=f"no option '{option}': did you mean '{meant}'"):
         jobs.schedule("@hourly", **{option: "skip"})
+
+
+@pytest.mark.parametrize("environments", [5, "production", [5], {"production": 1}])
+def test_environments_that_are_no_names_are_refused(jobs, environments):
+    with pytest.raises(OptionError, match="environments must be a list of names"):
+        jobs.schedule("0 9 * * *", environments=environments)
+
+
+def test_arguments_are_given_by_name_or_in_order(jobs, report):
+    with pytest.raises(OptionError, match="args must be a mapping such as"):
+        jobs.schedule("0 9 * * *", args={1: 2})(report)
+
+
+@pytest.mark.parametrize("target", [print, "x".upper, int, None])
+def test_what_can_be_no_job_can_have_no_schedule(jobs, target):
+    with pytest.raises(OptionError, match="decorates a job"):
+        jobs.schedule("0 9 * * *")(target)
+
+
+def test_the_job_of_another_application_cannot_be_scheduled(jobs):
+    other = reporting(Onward("memory://"), [])
+    with pytest.raises(ArgumentError, match="is a job of another application"):
+        jobs.schedules.create("s", "0 9 * * *", other.call())
+    with pytest.raises(ArgumentError, match="is a job of another application"):
+        jobs.schedule("0 9 * * *")(other)
+    assert jobs.schedules.list() == []
+
+
+@pytest.mark.parametrize("encryption", [False, True])
+def test_arguments_that_are_too_large_for_a_job_are_refused_where_they_are_said(open_app, jobs, encryption):
+    small = open_app(max_payload=1024, encryption=encryption, signing_keys=K1)
+    report = reporting(small, [])
+    small.schedules.create("fine", "0 9 * * *", report.call("x" * 100))
+    with pytest.raises(PayloadTooLarge):
+        small.schedules.create("s", "0 9 * * *", report.call("x" * 700 if encryption else "x" * 1000))
+    assert [schedule.name for schedule in small.schedules.list()] == ["fine"]
 
 
 def test_two_schedules_of_one_name_are_refused(jobs, report):

@@ -32,7 +32,8 @@ __all__ = ["Booker", "booked_ids"]
 
 logger = get_logger("onward.schedules")
 
-_SEEN_EVERY = 3600 * SECOND
+_SEEN_EVERY = 1800 * SECOND
+_ABANDONED_AFTER = 7200 * SECOND  # a newer declaration that no running process has
 _GONE_AFTER = 7 * 86_400 * SECOND
 _replace = msgspec.structs.replace
 
@@ -153,10 +154,8 @@ class Booker:
         if row.damage is not None:
             self._reject(row, row.damage)
             return None
-        if row.origin == "code":
-            declared = self.declared.get(row.name)
-            if declared is None or self._writer.fingerprint(declared) != row.fingerprint:
-                return None
+        if row.origin == "code" and not self._is_mine(row):
+            return None
         found = self._opened(row)
         if found is None or row.origin == "code":
             return found and self.declared[row.name]
@@ -224,9 +223,12 @@ class Booker:
             told = _replace(row, declared_at=self.declared_at, sealed=self._writer.seal(declared))
             return ScheduleChange(name=name, version=row.version, row=told)
         # Of one supervisor's processes, the one that was replaced by another code yields to it.
-        if row.declared_at > self.declared_at or (row.declared_at == self.declared_at and name in self._held):
+        is_newer = row.declared_at > self.declared_at or (row.declared_at == self.declared_at and name in self._held)
+        if is_newer and now - row.seen_at <= _ABANDONED_AFTER:
             self._say_newer(declared, row)
             return None
+        if is_newer:
+            logger.warning("schedule %s is declared anew: no process of the newer deployment is left", name)
         replaced = _replace(self.row_of(declared, now), paused_at=row.paused_at, missed=row.missed)
         taken = booked_ids(self._writer, row, after=now)
         return ScheduleChange(name=name, version=row.version, row=replaced, take_back=taken)
@@ -250,10 +252,14 @@ class Booker:
             declared.letter.job,
         )
 
+    def _is_mine(self, row: ScheduleRow) -> bool:
+        """Return whether this process declares a row of the code, in the same words."""
+        declared = self.declared.get(row.name) if row.origin == "code" else None
+        return declared is not None and self._writer.fingerprint(declared) == row.fingerprint
+
     def _keep_declared(self, seen: ScheduleRows) -> None:
         """Say which rows are declared here; remove those of the code that no process has declared for long."""
-        known = [row for row in seen.rows if row.origin == "code" and row.name in self.declared]
-        unseen = [row.name for row in known if abs(seen.now - row.seen_at) > _SEEN_EVERY]
+        unseen = [row.name for row in seen.rows if abs(seen.now - row.seen_at) > _SEEN_EVERY and self._is_mine(row)]
         if unseen:
             self._store.schedules_seen(unseen)
         for row in seen.rows:

@@ -99,14 +99,14 @@ class ScheduleWriter:
         self.refuse_without_schedules()
         expression = normal(expression)
         ticks_of(expression, tz)
-        letter, expires_in = _template_of(schedule_name(name), call)
+        letter, expires_in = self._template_of(schedule_name(name), call)
         overlap = checked_overlap(overlap)
         if letter.single_instance and overlap in ("allow", "cancel"):
             raise InvalidSchedule(
                 f"schedule {name!r}: job {letter.job} is single_instance, which cannot be {overlap!r}: use overlap='queue' "
                 f"or 'skip', or leave single_instance to the schedule"
             )
-        return Specification(
+        specification = Specification(
             name=name,
             namespace=self.namespace,
             expression=expression,
@@ -117,6 +117,24 @@ class ScheduleWriter:
             expires_in=expires_in,
             letter=_replace(letter, id=f"schedule/{name}"),
         )
+        self._letters.refuse_too_large(_replace(specification.letter, schedule=specification.occurrence(0)))
+        return specification
+
+    def _template_of(self, name: str, call: Call | Specification) -> tuple[Letter, float | None]:
+        if isinstance(call, Specification):
+            return call.letter, call.expires_in
+        if not isinstance(call, Call) or call.job is None:
+            raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
+        if not call.job.is_written_by(self._letters):
+            raise ArgumentError(
+                f"schedule {name!r}: {call.job.name} is a job of another application: use the schedules of that one"
+            )
+        try:
+            return call.job.template(call)
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"schedule {name!r}: {error}; when it fires no caller passes any: give defaults, args={{…}}, or job.call(…)"
+            ) from None
 
     def fingerprint(self, specification: Specification) -> str:
         """Return what tells two specifications apart."""
@@ -186,16 +204,3 @@ class ScheduleWriter:
         return self._letters.seal_again(
             specification.letter, expires_at=None if valid is None else now + round(valid * SECOND)
         )
-
-
-def _template_of(name: str, call: Call | Specification) -> tuple[Letter, float | None]:
-    if isinstance(call, Specification):
-        return call.letter, call.expires_in
-    if not isinstance(call, Call) or call.job is None:
-        raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
-    try:
-        return call.job.template(call)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"schedule {name!r}: {error}; when it fires no caller passes any: give defaults, args={{…}}, or job.call(…)"
-        ) from None
