@@ -969,4 +969,87 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
         (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
     ),
+    Mutant(
+        "M101",
+        "the starts of one claim are not counted against a limit",
+        (Edit("src/onward/flow/room.py", "            self._slots -= 1\n", "            self._slots -= 0\n"),),
+        (f"{ON_MEMORY}::test_no_more_run_than_the_limit_of_a_job_and_as_many_as_it_allows",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (memory)",
+        (
+            Edit(
+                f"{MEMORY}/lanes.py",
+                "store.gates[scope] = msgspec.structs.replace(gate, bucket=bucket)",
+                "store.gates[scope] = gate",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M103",
+        "the cursor of keys is not moved",
+        (
+            Edit(
+                "src/onward/flow/walk.py",
+                "self.cursors.lanes[queue, group] = pick.lane",
+                "self.cursors.lanes.setdefault((queue, group), pick.lane)",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_keys_take_turns",),
+    ),
+    Mutant(
+        "M104",
+        "a job that is full is walked key by key",
+        (
+            Edit(
+                "src/onward/flow/walk.py",
+                "            own = self._walk.lane_room(line.lane)\n            job = line.next(self._share()) if own",
+                "            own = self._walk.job_room(self.name)\n            job = line.next(self._share()) if own",
+            ),
+            Edit(
+                "src/onward/flow/walk.py",
+                "return not closed and (self._begins > 0",
+                "return (self._begins > 0",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_full_job_with_many_keys_is_one_step",),
+    ),
+    Mutant(
+        "M105",
+        "probing does not end by itself",
+        (
+            Edit(
+                "src/onward/flow/room.py",
+                "self.shut_until <= now < self.shut_until + self.shut_for",
+                "self.shut_until <= now",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_probing_ends_by_itself",),
+    ),
+    Mutant(
+        "M106",
+        "two jobs are booked for one token",
+        (Edit("src/onward/flow/walk.py", "            tokens += job.cost or 1\n", "            tokens += 0\n"),),
+        (f"{ON_MEMORY}::test_jobs_of_a_key_without_tokens_are_booked_for_them",),
+    ),
+    Mutant(
+        "M107",
+        "a bucket stands still until a clock that was set back has caught up",
+        (
+            Edit(
+                "src/onward/flow/room.py",
+                "rebased(gate.bucket, now) if self.charged else gate.bucket",
+                "gate.bucket",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_clock_that_is_set_back_adds_no_tokens_and_shuts_nothing",),
+    ),
+    Mutant(
+        "M108",
+        "a worker claims more of a limited job than can begin",
+        (Edit("src/onward/flow/walk.py", "            self._begins -= 1\n", "            self._begins -= 0\n"),),
+        (f"{ON_MEMORY}::test_no_more_are_claimed_than_can_begin",),
+    ),
 )

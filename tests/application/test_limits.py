@@ -66,6 +66,7 @@ class TestDefining:
         with pytest.raises(OptionError, match="fair_by names a parameter"):
             Onward(url, fair_by="the tenant")
 
+    @pytest.mark.promise("L56")
     @pytest.mark.parametrize("url", ["beanstalk://localhost:1", "postgresql://localhost:1/x", "redis://localhost:1"])
     def test_a_store_that_does_not_decide_by_lanes_refuses_and_names_the_fix(self, url):
         jobs = Onward(url)

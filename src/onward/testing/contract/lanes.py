@@ -178,6 +178,7 @@ class LanesContract:
 
 
 @needs("lanes")
+@pytest.mark.promise("L50", "L52", "L55")
 class LaneOrderContract:
     """Priority first, then turns between jobs, then turns between keys."""
 

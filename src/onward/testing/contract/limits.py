@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from onward.backend import Settlement
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds, rate_of
@@ -21,6 +23,7 @@ def executing(backend: Any) -> int:
 
 
 @needs("lanes")
+@pytest.mark.promise("L46", "L47")
 class RunningContract:
     """`Limit(running=n)`: counted from the leases there are."""
 
@@ -131,6 +134,18 @@ class RunningContract:
         assert ids(result.leases) == ids(plain)
         assert not result.more
 
+    def test_a_full_job_with_many_keys_is_one_step(self, backend):
+        declare(backend, a_limit(running=1))
+        backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(200)])
+        assert len(claimed(backend)) == 1
+        plain = some_envelopes(2)
+        backend.enqueue(plain)
+
+        result = turn(backend, limit=10)
+
+        assert ids(result.leases) == ids(plain)
+        assert not result.more, "it looked at the keys of a job that is full"
+
     def test_a_lowered_limit_takes_nothing_back_and_starts_nothing(self, backend):
         declare(backend, a_limit(running=4))
         backend.enqueue(in_lane(10))
@@ -174,6 +189,7 @@ class RunningContract:
 
 
 @needs("lanes")
+@pytest.mark.promise("L54")
 class LimitRowsContract:
     """Rows: declared by sessions, chosen by people."""
 

@@ -28,6 +28,7 @@ def a_query(*states: State) -> Any:
 
 
 @needs("lanes")
+@pytest.mark.promise("L48", "L49")
 class RatesContract:
     """`Limit(rate=…)`: token buckets by the store's clock."""
 
@@ -163,6 +164,7 @@ class RatesContract:
 
 
 @needs("lanes")
+@pytest.mark.promise("L60")
 class GatesContract:
     """Lanes that are shut, by hand or by a settlement."""
 
