@@ -935,15 +935,15 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M73",
-        "a late occurrence runs beside the newer ones that it stands for",
+        "a late occurrence runs beside the newer ones, not in their place",
         (
             Edit(
                 "src/onward/attempt/occurrences.py",
-                "        return (self._stand_for(occurrence, newer) if newer else tick), None\n",
+                "        return (self._replace_newer(occurrence, newer) if newer else tick), None\n",
                 "        return tick, None\n",
             ),
         ),
-        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_stands_for_the_newer_ones[memory]",),
+        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_runs_in_place_of_the_newer_ones[memory]",),
     ),
     Mutant(
         "M74",

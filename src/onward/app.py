@@ -21,7 +21,7 @@ from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
-from onward.errors import OnwardError, OptionError
+from onward.errors import OnwardError
 from onward.flow.limits import Limit
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
@@ -297,11 +297,9 @@ class Onward(SteersJobs):
 
         ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
         """
-        if completed_before is not None:
-            if older_than is not None or state is not None:
-                raise OptionError("completed_before says an age and a state already: leave out older_than and state")
-            older_than, state = completed_before, State.COMPLETED
-        return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
+        return self._inspector.prune(
+            older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
+        )
 
     def health(self) -> Sequence[Check]:
         """Check the store.  Returns one `Check` for each line."""

@@ -164,7 +164,7 @@ class Parts:
         blocks = Blocks(
             self.joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
-            patience=settings.lease_for,
+            asked_for=settings.lease_for,
             results=results,
             settler=self._settler,
         )
@@ -183,7 +183,7 @@ class Parts:
             encryption=keys.encryption,
             notes=self._notes,
             note_seals=keys.note_seals,
-            patience=settings.lease_for,
+            notes_tried_for=settings.lease_for,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import pytest
@@ -214,6 +214,24 @@ def test_errors_that_generators_treat_in_a_way_of_their_own_stay_what_they_are(j
 
     (found,) = handle.record().errors
     assert (found.kind, found.message) == (type(error).__name__, str(error))
+
+
+def test_a_hook_that_yields_on_and_on_is_named_too(jobs):
+    @jobs.around
+    def hook(ctx: JobContext) -> Iterator[None]:
+        for _ in range(3):
+            with suppress(GeneratorExit):
+                yield
+
+    @jobs.job
+    def work() -> None: ...
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    (found,) = handle.record().errors
+    assert found.kind == "onward.errors.HookError"
+    assert "hook' yielded twice" in found.message
 
 
 @pytest.mark.promise("S52")

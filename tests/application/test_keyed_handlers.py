@@ -368,7 +368,7 @@ def test_a_listener_that_could_not_be_called_is_refused(events):
     def twice(order): ...
 
     events.listen("order.paid")(twice)
-    for function, complaint in ((asynchronous, "async"), (greedy, "takes 2 parameters"), (twice, "there already")):
+    for function, complaint in ((asynchronous, "async"), (greedy, "takes 2 parameters"), (twice, "already registered")):
         with pytest.raises(DefinitionError, match=complaint):
             events.listen("order.paid")(function)
 
@@ -437,7 +437,7 @@ def test_a_command_is_there_once_and_plain(commands):
 
     async def later(): ...
 
-    with pytest.raises(DefinitionError, match="there already"):
+    with pytest.raises(DefinitionError, match="already registered"):
         commands.command("tidy")(lambda: None)
     with pytest.raises(DefinitionError, match=r"@jobs\.job"):
         commands.command("later")(later)

@@ -11,7 +11,7 @@ import pytest
 from onward import ArgumentError, InvalidSchedule, JobContext, Onward, OptionError, State, daily_at, every
 from onward.backend import ScheduleChange
 from onward.base.clock import SECOND, to_micros
-from onward.errors import BackendUnavailable, DefinitionError, ScheduleNotFound, ScheduleTaken
+from onward.errors import BackendUnavailable, DefinitionError, PayloadTooLarge, ScheduleNotFound, ScheduleTaken
 from onward.flow.schedule import spread_of
 from onward.telemetry import ScheduleRejected, TicksMissed
 from onward.testing import FakeClock
@@ -253,7 +253,7 @@ def test_in_a_line_that_is_longer_than_its_period_a_schedule_still_runs(jobs, cl
 
 
 @pytest.mark.promise("S87")
-def test_an_occurrence_that_starts_late_stands_for_the_newer_ones(jobs, clock, report, ran):
+def test_an_occurrence_that_starts_late_runs_in_place_of_the_newer_ones(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 20s", report.call("acme"))
     jobs.schedules.tick()
 
@@ -361,7 +361,7 @@ def test_an_occurrence_waits_for_the_one_before_and_only_one_does(jobs, clock, b
     clock.advance(30)
     jobs.drain()
     (newest,) = jobs.schedules.get("s").last(1)
-    assert "of an earlier tick waits, and stands for it" in newest.reason
+    assert "of an earlier tick waits, and runs in its place" in newest.reason
 
     jobs.backend.ack(lease)
     clock.advance(1)
@@ -655,6 +655,37 @@ def test_of_two_deployments_the_newer_counts_and_no_tick_is_of_both(open_app, jo
     assert "declared otherwise by a newer deployment (job report there, report here)" in caplog.text
 
 
+def test_an_older_deployment_takes_over_when_no_process_of_the_newer_is_left(open_app, jobs, clock, store):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(period):
+        app = open_app()
+        app.schedule(period, name="s")(reporting(app, []))
+        clock.advance(1)
+        return app
+
+    old, new = deploy("@every 6h"), deploy("@every 8h")
+    for app in (old, new):
+        app.schedules.tick()
+    for _ in range(12):  # three hours in which both run
+        clock.advance(900)
+        old.schedules.tick()
+        new.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+    for _ in range(8):  # two hours in which the newer is gone
+        old.schedules.tick()
+        assert old.schedules.get("s").cron == "@every 8h"
+        clock.advance(900)
+    for _ in range(3):
+        clock.advance(900)
+        old.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 6h"
+
+    new.schedules.tick()
+    assert old.schedules.get("s").cron == "@every 8h"
+
+
 def test_a_pause_survives_a_deployment(open_app, jobs, clock, ran, store):
     if store == "memory":
         pytest.skip("no second deployment sees what lies in the memory of the first")
@@ -763,6 +794,61 @@ def test_arguments_of_a_schedule_are_encrypted_as_those_of_a_job(open_app, jobs,
     assert ran == [("a very secret customer", at(seconds=30))]
 
 
+K1, K2 = "k1:" + "ab" * 32, "k2:" + "cd" * 32
+
+
+@pytest.mark.parametrize("encryption", [False, True])
+def test_schedules_outlive_the_key_that_signed_them_paused_ones_too(open_app, jobs, clock, store, encryption):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(keys):
+        app = open_app(signing_keys=keys, signing="require", encryption=encryption)
+        ran = []
+        report = reporting(app, ran)
+        app.schedule("@every 30s", name="code")(report)
+        return app, report, ran
+
+    app, report, ran = deploy(K1)
+    app.schedules.create("made", "@every 30s", report.call("made"))
+    app.schedules.create("paused", "@every 30s", report.call("paused"))
+    app.schedules.pause("paused")
+    steps(app, clock, 2, 30)
+    assert {customer for customer, _ in ran} == {"acme", "made"}
+    app, _, ran = deploy(f"{K2},{K1}")
+    steps(app, clock, 3, 30)  # runs what the old key has signed
+
+    app, _, ran = deploy(K2)
+    assert [schedule.problem for schedule in app.schedules.list()] == [None, None, None]
+    app.schedules.resume("paused")
+    steps(app, clock, 2, 30)
+    assert {customer for customer, _ in ran} == {"acme", "made", "paused"}
+
+
+def test_a_new_deployment_seals_what_the_code_says_and_tells_that_it_could_not_be_read(
+    open_app, jobs, clock, store, listen
+):
+    if store == "memory":
+        pytest.skip("another application has another memory")
+
+    def deploy(keys):
+        app = open_app(signing_keys=keys, signing="require")
+        ran = []
+        app.schedule("@every 30s", name="s")(reporting(app, ran))
+        return app, ran
+
+    first, _ = deploy(K1)
+    first.schedules.tick()
+    clock.advance(600)
+    second, ran = deploy(K2)
+    heard = listen(second)
+    steps(second, clock, 2, 30)
+
+    assert len(ran) >= 2
+    assert [event.schedule for event in heard(ScheduleRejected)] == ["s"]
+    assert second.schedules.get("s").problem is None
+
+
 # Spread
 
 
@@ -849,6 +935,42 @@ def test_arguments_that_no_caller_passes_are_missed_at_once(jobs):
 def test_an_option_that_does_not_exist_is_told_with_the_nearest(jobs, option, meant):
     with pytest.raises(OptionError, match=f"no option '{option}': did you mean '{meant}'"):
         jobs.schedule("@hourly", **{option: "skip"})
+
+
+@pytest.mark.parametrize("environments", [5, "production", [5], {"production": 1}])
+def test_environments_that_are_no_names_are_refused(jobs, environments):
+    with pytest.raises(OptionError, match="environments must be a list of names"):
+        jobs.schedule("0 9 * * *", environments=environments)
+
+
+def test_arguments_are_given_by_name_or_in_order(jobs, report):
+    with pytest.raises(OptionError, match="args must be a mapping such as"):
+        jobs.schedule("0 9 * * *", args={1: 2})(report)
+
+
+@pytest.mark.parametrize("target", [print, "x".upper, int, None])
+def test_what_can_be_no_job_can_have_no_schedule(jobs, target):
+    with pytest.raises(OptionError, match="decorates a job"):
+        jobs.schedule("0 9 * * *")(target)
+
+
+def test_the_job_of_another_application_cannot_be_scheduled(jobs):
+    other = reporting(Onward("memory://"), [])
+    with pytest.raises(ArgumentError, match="is a job of another application"):
+        jobs.schedules.create("s", "0 9 * * *", other.call())
+    with pytest.raises(ArgumentError, match="is a job of another application"):
+        jobs.schedule("0 9 * * *")(other)
+    assert jobs.schedules.list() == []
+
+
+@pytest.mark.parametrize("encryption", [False, True])
+def test_arguments_that_are_too_large_for_a_job_are_refused_where_they_are_said(open_app, jobs, encryption):
+    small = open_app(max_payload=1024, encryption=encryption, signing_keys=K1)
+    report = reporting(small, [])
+    small.schedules.create("fine", "0 9 * * *", report.call("x" * 100))
+    with pytest.raises(PayloadTooLarge):
+        small.schedules.create("s", "0 9 * * *", report.call("x" * 700 if encryption else "x" * 1000))
+    assert [schedule.name for schedule in small.schedules.list()] == ["fine"]
 
 
 def test_two_schedules_of_one_name_are_refused(jobs, report):

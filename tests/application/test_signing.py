@@ -19,6 +19,7 @@ from onward.telemetry import JobDiscarded
 OLD, NEW = "old-" * 10, "new-" * 10
 RING = KeyRing.parse(f"k2:{NEW},k1:{OLD}")
 ID = "0" * 31 + "1"
+REJECTED = "onward.errors.SignatureRejected"
 DAY = 86_400
 
 
@@ -170,10 +171,10 @@ def test_what_is_not_signed_is_refused_kept_counted_and_told_once(open_app, ran,
     record = jobs.get(ID)
     assert (result.status, result.attempts, ran) == ("rejected", 0, [])
     assert (record.state, record.reason, record.raw) == ("discarded", "it is not signed", forged.data)
-    assert [(error.kind, error.message) for error in record.errors] == [("SignatureRejected", "it is not signed")]
+    assert [(error.kind, error.message) for error in record.errors] == [(REJECTED, "it is not signed")]
     assert jobs.metrics.snapshot() == {"jobs_fetched": {"default": 1}, "jobs_rejected_signature": {"default": 1}}
     (event,) = heard(JobDiscarded)
-    assert (event.id, event.kind, event.reason) == (ID, "SignatureRejected", "it is not signed")
+    assert (event.id, event.kind, event.reason) == (ID, REJECTED, "it is not signed")
     (line,) = [each for each in caplog.records if each.levelno >= logging.WARNING and each.name == "onward.job"]
     assert (line.levelno, line.event, line.job_id) == (logging.CRITICAL, "job.discarded", ID)
 

@@ -479,6 +479,25 @@ class TestSleep:
         jobs.drain()
         assert handle.state() == "completed"
 
+    @pytest.mark.promise("S66")
+    def test_a_clock_of_the_worker_that_is_set_back_in_a_run_does_not_lengthen_it(self, jobs, clock):
+        runner, own = jobs._parts.runner, FakeClock(clock.now())
+        runner._runtime = replace(runner._runtime, clock=own)
+
+        @jobs.job
+        def work(ctx: JobContext) -> int:
+            if ctx.delivery == 2:
+                own.advance(-3600)
+            ctx.sleep("nap", 60)
+            return ctx.delivery
+
+        handle = work.enqueue()
+        jobs.drain()
+        clock.advance(60)
+        jobs.drain()
+
+        assert handle.result(timeout=0) == 2
+
     def test_it_lasts_a_second_at_least(self, jobs, clock):
         @jobs.job
         def work(ctx: JobContext) -> None:

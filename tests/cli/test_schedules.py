@@ -42,6 +42,7 @@ def test_explain_gives_the_next_twenty_with_their_offsets_and_needs_no_store(onw
         (["* " * 50_000], "100,000 characters"),
         (["0 9 * * *", "--tz", "Europe/Berln"], "did you mean 'Europe/Berlin'?"),
         (["0 9 * * *", "-n", "0"], "not a number of at least 1"),
+        (["@every 1s", "-n", "1000000"], "at most 10,000 ticks"),
         ([], "required: CRON"),
     ],
 )

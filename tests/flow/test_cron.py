@@ -244,6 +244,12 @@ def test_an_unknown_zone_is_refused_with_the_nearest(zone):
     assert ("'Europe/Berlin'" in str(refused.value)) or zone == "Europe"
 
 
+@pytest.mark.parametrize("zone", ["localtime", "posixrules", "right/Europe/Berlin", "posix/Europe/Berlin"])
+def test_a_zone_that_differs_from_machine_to_machine_is_refused(zone):
+    with pytest.raises(InvalidSchedule, match="there is no time zone"):
+        ticks_of("0 9 * * *", zone)
+
+
 @pytest.mark.parametrize(
     "make", [lambda: daily_at("25:00"), lambda: daily_at("02:30:15"), lambda: weekly_on("mo"), lambda: hourly_at(60)]
 )

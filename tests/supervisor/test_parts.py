@@ -138,11 +138,11 @@ class TestSignals:
             os.kill(os.getpid(), signal.SIGUSR1)
             assert select.select([signals], [], [], 20)[0]
             os.kill(os.getpid(), signal.SIGUSR2)
-            heard = signals.heard()
+            heard = signals.received()
             while len(heard) < 2:
                 assert select.select([signals], [], [], 20)[0]
-                heard += signals.heard()
-            assert signals.heard() == []
+                heard += signals.received()
+            assert signals.received() == []
 
         assert heard == [signal.SIGUSR1, signal.SIGUSR2]
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
@@ -154,6 +154,6 @@ class TestSignals:
                 os.kill(os.getpid(), signal.SIGUSR1)
                 os.kill(os.getpid(), signal.SIGUSR2)
                 assert select.select([signals], [], [], 20)[0]
-                assert signals.heard() == [signal.SIGUSR2]
+                assert signals.received() == [signal.SIGUSR2]
         finally:
             signal.signal(signal.SIGUSR1, before)

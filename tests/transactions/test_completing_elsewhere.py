@@ -1,7 +1,9 @@
 """`ctx.transaction(connection)`: the job is completed if and only if the handler's own transaction commits."""
 
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 
 import pytest
@@ -120,6 +122,44 @@ class TestOneCommit:
         assert (record.state, record.attempts) == (State.COMPLETED, 1)
         assert [error.message for error in record.errors] == ["the mail server is away"]
         assert database.effects() == ["paid"]
+
+    def test_progress_after_the_block_does_not_wait_for_the_own_transaction(self, jobs, engine, caplog):
+        took = []
+
+        @jobs.job(name=f"report-{engine.dialect.name}")  # the log says it once for each job
+        def report(ctx: JobContext) -> bool:
+            with engine.begin() as connection:
+                with ctx.transaction(connection):
+                    pass
+                began = time.monotonic()
+                ctx.progress(0.5)
+                took.append(time.monotonic() - began)
+            ctx.progress(1)
+            return ctx.lost
+
+        handle = report.enqueue()
+        jobs.drain()
+
+        assert handle.state() is State.COMPLETED
+        assert took[0] < 5  # seconds; the locks of stores are waited for much longer
+        assert "report it before the block" in caplog.text
+
+    @pytest.mark.parametrize("where", ["in the block", "on the way in"])
+    def test_after_a_block_that_failed_steps_go_on(self, jobs, engine, where):
+        @jobs.job
+        def work(ctx: JobContext) -> int:
+            with engine.connect() as connection, suppress(KeyError, TransactionError):
+                if where == "in the block":
+                    connection.begin()
+                with ctx.transaction(connection):
+                    raise KeyError(where)
+            return ctx.step("compensate", int)
+
+        handle = work.enqueue()
+        jobs.drain()
+
+        assert handle.record().errors == ()
+        assert handle.result() == 0
 
     @pytest.mark.parametrize("where", ["in the block", "after it"])
     def test_an_exception_before_the_commit_undoes_all_of_it(self, jobs, engine, note, database, where):

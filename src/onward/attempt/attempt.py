@@ -96,7 +96,7 @@ class Runtime:
     encryption: Encryption
     notes: Notes
     note_seals: NoteSeals
-    patience: float  # seconds for which a note is tried again while the store is away
+    notes_tried_for: float  # seconds, while the store is away
     occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False

@@ -8,6 +8,7 @@ first: no hook is entered for a job that this version of the code cannot be call
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -115,7 +116,8 @@ class _Entered:
                 _restore(error, traceback)
                 return False
             raise
-        self._steps.close()
+        with suppress(Exception):  # it may yield once more, or raise
+            self._steps.close()
         raise _twice(self._hook) from error
 
 
@@ -150,7 +152,8 @@ class _AsyncEntered:
                 _restore(error, traceback)
                 return False
             raise
-        await self._steps.aclose()
+        with suppress(Exception):
+            await self._steps.aclose()
         raise _twice(self._hook) from error
 
 

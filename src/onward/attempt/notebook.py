@@ -27,7 +27,11 @@ def steps_of(context: JobContext, lease: Lease, runtime: Runtime, *, prepared_at
     """Return the steps of one run; raise if this store keeps no notes."""
     notebook = _RunNotebook(context, lease, runtime)
     ahead = lease.claimed_at - prepared_at  # how far the store's clock is ahead of this process's
-    return Steps(notebook, first=lease.token <= 1, now=lambda: runtime.clock.micros() + ahead)
+
+    def now() -> int:  # a clock that is set back does not lengthen a sleep: it is no earlier than the claim
+        return max(lease.claimed_at, runtime.clock.micros() + ahead)
+
+    return Steps(notebook, first=lease.token <= 1, now=now)
 
 
 class _RunNotebook:
@@ -68,7 +72,7 @@ class _RunNotebook:
 
     def _with_retries(self, act: Callable[[], T]) -> T:
         """Call the store again while it is unavailable: without an answer, a step that had its effect runs again."""
-        deadline, pause = time.monotonic() + self._runtime.patience, _FIRST_PAUSE
+        deadline, pause = time.monotonic() + self._runtime.notes_tried_for, _FIRST_PAUSE
         while True:
             try:
                 return act()

@@ -1,11 +1,11 @@
 """What a schedule says about an occurrence that is about to start: late, or while another one runs.
 
 An occurrence is late when newer ticks of its schedule are due.  With ``catch_up="once"`` it takes those back that have not
-begun, and stands for them; with ``"skip"`` it is skipped.  With a number, or ``overlap="allow"``, all of them run.
+begun, and runs in their place; with ``"skip"`` it is skipped.  With a number, or ``overlap="allow"``, all of them run.
 
 An occurrence that meets another one running waits (``queue``), is skipped (``skip``), or asks the other to stop and waits
-(``cancel``).  With ``catch_up="once"`` it is skipped if another one stands for it: an earlier one that waits, or one that
-began when this tick was due already.  A retry is no tick: it is never skipped, and waits.
+(``cancel``).  With ``catch_up="once"`` it is skipped if another one runs in its place: an earlier one that waits, or one
+that began when this tick was due already.  A retry is no tick: it is never skipped, and waits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Occurrences:
         self._namespace = namespace
 
     def judge(self, lease: Lease, occurrence: Occurrence) -> tuple[Lease, Skipped | None]:
-        """Return the lease with the tick that it stands for; or why it is not run."""
+        """Return the lease with the newest tick that it runs for; or why it is not run."""
         if lease.tick is not None:  # the process that claimed it has looked
             return lease, None
         tick, skipped = occurrence.tick, None
@@ -67,27 +67,29 @@ class Occurrences:
         if newer and occurrence.catch_up == "skip" and not replayed:
             return tick, Skipped("a newer tick of its schedule is due")
         if busy:
-            return tick, self._stood_for(lease, occurrence) if occurrence.catch_up == "once" else None
-        return (self._stand_for(occurrence, newer) if newer else tick), None
+            return tick, self._replaced_by_earlier(lease, occurrence) if occurrence.catch_up == "once" else None
+        return (self._replace_newer(occurrence, newer) if newer else tick), None
 
-    def _stand_for(self, occurrence: Occurrence, newer: Sequence[int]) -> int:
-        """Take the newer occurrences back; return the newest tick that this one stands for."""
+    def _replace_newer(self, occurrence: Occurrence, newer: Sequence[int]) -> int:
+        """Take the newer occurrences back; return the newest tick that this one runs for."""
         ticks = dict(zip(ids_of(self._namespace, occurrence.name, list(newer)), newer, strict=True))
         removed = [each for each in cast("Schedules", self._backend).take_back(list(ticks)) if each in ticks]
         if removed:
             logger.info(
-                "schedule %s: a late occurrence stands for %s", occurrence.name, counted(len(removed), "newer tick")
+                "schedule %s: a late occurrence runs in place of %s",
+                occurrence.name,
+                counted(len(removed), "newer tick"),
             )
         return max((ticks[each] for each in removed), default=occurrence.tick)
 
-    def _stood_for(self, lease: Lease, occurrence: Occurrence) -> Skipped | None:
-        """Say which earlier occurrence stands for one that would have to wait; None if none does."""
+    def _replaced_by_earlier(self, lease: Lease, occurrence: Occurrence) -> Skipped | None:
+        """Say which earlier occurrence runs in place of one that would have to wait; None if none does."""
         earlier = list(islice(timetable_of(occurrence).before(occurrence.tick), _LOOKED_BACK))
         for job in self._inspection.get_many(ids_of(self._namespace, occurrence.name, earlier)):
             if job.attempts:
                 continue
             if job.state in (State.AVAILABLE, State.SCHEDULED):
-                return Skipped(f"job {job.id} of an earlier tick waits, and stands for it")
+                return Skipped(f"job {job.id} of an earlier tick waits, and runs in its place")
             if job.id == lease.holder and job.started_at is not None and job.started_at >= occurrence.tick:
-                return Skipped(f"job {job.id} of an earlier tick began after this one was due, and stands for it")
+                return Skipped(f"job {job.id} of an earlier tick began after this one was due, and runs in its place")
         return None

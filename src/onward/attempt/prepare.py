@@ -142,7 +142,7 @@ def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
 
 
 def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tuple[Lease, Outcome | None]:
-    """Return why the handler is not called; of a schedule's job, its lease knows the tick that it stands for."""
+    """Return why the handler is not called; of a schedule's job, its lease knows the tick that it runs for."""
     if letter.expires_at is not None and letter.expires_at <= runtime.clock.micros():
         return lease, Cancelled("expired")
     if lease.hold is Hold.DONE:

@@ -62,8 +62,10 @@ def next_ticks(app: Onward, args: Namespace) -> int:
 def explain(args: Namespace) -> int:
     """Print the next ticks of an expression, without any store."""
     from onward.base.clock import SystemClock, from_micros
-    from onward.flow.cron import ticks_of
+    from onward.flow.cron import MOST_TICKS, ticks_of
 
+    if args.number > MOST_TICKS:
+        raise CommandError(f"ask for at most {MOST_TICKS:,} ticks, not {args.number:,}", Exit.USAGE)
     found = islice(ticks_of(args.expression, args.tz).after(SystemClock().micros()), args.number)
     _print_ticks(args, [from_micros(tick) for tick in found], args.tz)
     return Exit.OK

@@ -32,7 +32,8 @@ __all__ = ["Booker", "booked_ids"]
 
 logger = get_logger("onward.schedules")
 
-_SEEN_EVERY = 3600 * SECOND
+_SEEN_EVERY = 1800 * SECOND
+_ABANDONED_AFTER = 7200 * SECOND  # a newer declaration that no running process has
 _GONE_AFTER = 7 * 86_400 * SECOND
 _replace = msgspec.structs.replace
 
@@ -93,7 +94,8 @@ class Booker:
             return 0
         self._looked_at = self._clock.micros()
         seen = self._store.schedules()
-        if self.declared and self._declare_all(seen):
+        # Each of both writes what the other does not.
+        if any([self._declare_all(seen), self._renew_all(seen)]):
             seen = self._store.schedules()
         booked = sum(self._one(row, seen.now) for row in seen.rows)
         self._keep_declared(seen)
@@ -152,22 +154,23 @@ class Booker:
         if row.damage is not None:
             self._reject(row, row.damage)
             return None
-        if row.origin == "code":
-            declared = self.declared.get(row.name)
-            if declared is None or self._writer.fingerprint(declared) != row.fingerprint:
-                return None
+        if row.origin == "code" and not self._is_mine(row):
+            return None
+        found = self._opened(row)
+        if found is None or row.origin == "code":
+            return found and self.declared[row.name]
+        return found if self._registry.find(found.letter.job) is not None else None
+
+    def _opened(self, row: ScheduleRow) -> Specification | None:
+        """Read a specification; say why it cannot be."""
         try:
-            found = self._writer.open(row)
+            return self._writer.open(row)
         except DecryptionKeyMissing as error:
             if self._say_once(row.name, "locked"):
                 logger.error("schedule %s is not booked here: %s", row.name, error)  # noqa: TRY400
-            return None
         except EnvelopeError as error:
             self._reject(row, str(error))
-            return None
-        if row.origin == "code":
-            return self.declared[row.name]
-        return found if self._registry.find(found.letter.job) is not None else None
+        return None
 
     def _reject(self, row: ScheduleRow, problem: str) -> None:
         if self._say_once(row.name, str(row.version), problem):
@@ -192,6 +195,16 @@ class Booker:
                     logger.exception("schedule %s cannot be declared", declared.name)
         return changed
 
+    def _renew_all(self, seen: ScheduleRows) -> bool:
+        """Seal with the key of now what an older one has sealed.  Paused ones too: they live long."""
+        changed = False
+        for row in seen.rows:
+            sealed = self._writer.renewed(row)
+            if sealed is not None and row.damage is None:
+                change = ScheduleChange(name=row.name, version=row.version, row=_replace(row, sealed=sealed))
+                changed |= self._store.change_schedule(change)
+        return changed
+
     def _declaration(self, declared: Specification, row: ScheduleRow | None, now: int) -> ScheduleChange | None:
         """Return what makes the store know a schedule of the code; None if it does, or knows better."""
         name, fingerprint = declared.name, self._writer.fingerprint(declared)
@@ -205,25 +218,24 @@ class Booker:
             self._held.add(name)
             if row.declared_at >= self.declared_at:
                 return None
-            return ScheduleChange(name=name, version=row.version, row=_replace(row, declared_at=self.declared_at))
+            if row.damage is None:
+                self._opened(row)  # what was tampered with is told, before it is replaced
+            told = _replace(row, declared_at=self.declared_at, sealed=self._writer.seal(declared))
+            return ScheduleChange(name=name, version=row.version, row=told)
         # Of one supervisor's processes, the one that was replaced by another code yields to it.
-        if row.declared_at > self.declared_at or (row.declared_at == self.declared_at and name in self._held):
+        is_newer = row.declared_at > self.declared_at or (row.declared_at == self.declared_at and name in self._held)
+        if is_newer and now - row.seen_at <= _ABANDONED_AFTER:
             self._say_newer(declared, row)
             return None
+        if is_newer:
+            logger.warning("schedule %s is declared anew: no process of the newer deployment is left", name)
         replaced = _replace(self.row_of(declared, now), paused_at=row.paused_at, missed=row.missed)
         taken = booked_ids(self._writer, row, after=now)
         return ScheduleChange(name=name, version=row.version, row=replaced, take_back=taken)
 
     def row_of(self, declared: Specification, now: int) -> ScheduleRow:
         """Return the row of a schedule of the code, as it is stored first."""
-        return ScheduleRow(
-            name=declared.name,
-            sealed=self._writer.seal(declared),
-            fingerprint=self._writer.fingerprint(declared),
-            origin="code",
-            declared_at=self.declared_at,
-            booked_until=now,
-        )
+        return self._writer.row(declared, now, origin="code", declared_at=self.declared_at)
 
     def _say_newer(self, declared: Specification, row: ScheduleRow) -> None:
         if not self._say_once(row.name, row.fingerprint):
@@ -240,10 +252,14 @@ class Booker:
             declared.letter.job,
         )
 
+    def _is_mine(self, row: ScheduleRow) -> bool:
+        """Return whether this process declares a row of the code, in the same words."""
+        declared = self.declared.get(row.name) if row.origin == "code" else None
+        return declared is not None and self._writer.fingerprint(declared) == row.fingerprint
+
     def _keep_declared(self, seen: ScheduleRows) -> None:
         """Say which rows are declared here; remove those of the code that no process has declared for long."""
-        known = [row for row in seen.rows if row.origin == "code" and row.name in self.declared]
-        unseen = [row.name for row in known if abs(seen.now - row.seen_at) > _SEEN_EVERY]
+        unseen = [row.name for row in seen.rows if abs(seen.now - row.seen_at) > _SEEN_EVERY and self._is_mine(row)]
         if unseen:
             self._store.schedules_seen(unseen)
         for row in seen.rows:

@@ -29,7 +29,7 @@ from typing import (
 from onward.backend import Enqueued, Inspection, StoredJob
 from onward.base.clock import from_micros
 from onward.client.client import Client
-from onward.client.letters import Sealer, refuse_what_it_lacks
+from onward.client.letters import LetterWriter, Sealer, refuse_what_it_lacks
 from onward.client.record import JobRecord, Records
 from onward.errors import (
     ArgumentError,
@@ -165,6 +165,10 @@ class Job(Generic[P, Q, R, T]):
     def lend_hooks(self, client: Client) -> None:
         """Let another application, which simulates this job, have the hooks of this one."""
         client.letters.adopt_hooks(self._client.letters)
+
+    def is_written_by(self, letters: LetterWriter) -> bool:
+        """Return whether this is a job of the application that has this writer of letters."""
+        return self._client.letters is letters
 
     def belongs_to(self, client: Client) -> bool:
         """Return whether this is a job of the application that has this client."""

@@ -132,6 +132,10 @@ class LetterWriter:
         expires_at = letter.expires_at if lasting else None
         return msgspec.structs.replace(letter, expires_at=expires_at, enqueued_at=0), expires_in
 
+    def refuse_too_large(self, letter: Letter) -> None:
+        """Raise if the copies of a template could not be sealed."""
+        seal(self._encryption.close(letter), limit=self.max_payload)
+
     def seal_again(
         self,
         letter: Letter,

@@ -23,7 +23,7 @@ def results(
     waiting = _Waiting(handles, return_exceptions=return_exceptions)
     for pause in looks(timeout):
         begun = time.monotonic()
-        waiting.heard(waiting.read(inspection))
+        waiting.accept(waiting.read(inspection))
         if not waiting.left:
             return waiting.answers()
         time.sleep(_longer(pause, begun))
@@ -41,7 +41,7 @@ async def aresults(
     waiting = _Waiting(handles, return_exceptions=return_exceptions)
     for pause in looks(timeout):
         begun = time.monotonic()
-        waiting.heard(await asyncio.to_thread(waiting.read, inspection))
+        waiting.accept(await asyncio.to_thread(waiting.read, inspection))
         if not waiting.left:
             return waiting.answers()
         await asyncio.sleep(_longer(pause, begun))
@@ -74,7 +74,7 @@ class _Waiting:
             found |= {stored.id: stored for stored in inspection.get_many(ids[start : start + _BATCH])}
         return found
 
-    def heard(self, found: dict[str, StoredJob]) -> None:
+    def accept(self, found: dict[str, StoredJob]) -> None:
         """Note which jobs have ended; raise the error of the first that failed, unless errors are returned."""
         for place in sorted(self.left):
             handle = self._handles[place]

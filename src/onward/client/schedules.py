@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypedDict
 
 import msgspec
 
-from onward.backend import ScheduleRow
+from onward.backend import Origin, ScheduleRow
 from onward.base.clock import SECOND
 from onward.base.durations import Duration
 from onward.base.ids import occurrence_id
@@ -98,14 +99,14 @@ class ScheduleWriter:
         self.refuse_without_schedules()
         expression = normal(expression)
         ticks_of(expression, tz)
-        letter, expires_in = _template_of(schedule_name(name), call)
+        letter, expires_in = self._template_of(schedule_name(name), call)
         overlap = checked_overlap(overlap)
         if letter.single_instance and overlap in ("allow", "cancel"):
             raise InvalidSchedule(
                 f"schedule {name!r}: job {letter.job} is single_instance, which cannot be {overlap!r}: use overlap='queue' "
                 f"or 'skip', or leave single_instance to the schedule"
             )
-        return Specification(
+        specification = Specification(
             name=name,
             namespace=self.namespace,
             expression=expression,
@@ -116,6 +117,24 @@ class ScheduleWriter:
             expires_in=expires_in,
             letter=_replace(letter, id=f"schedule/{name}"),
         )
+        self._letters.refuse_too_large(_replace(specification.letter, schedule=specification.occurrence(0)))
+        return specification
+
+    def _template_of(self, name: str, call: Call | Specification) -> tuple[Letter, float | None]:
+        if isinstance(call, Specification):
+            return call.letter, call.expires_in
+        if not isinstance(call, Call) or call.job is None:
+            raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
+        if not call.job.is_written_by(self._letters):
+            raise ArgumentError(
+                f"schedule {name!r}: {call.job.name} is a job of another application: use the schedules of that one"
+            )
+        try:
+            return call.job.template(call)
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"schedule {name!r}: {error}; when it fires no caller passes any: give defaults, args={{…}}, or job.call(…)"
+            ) from None
 
     def fingerprint(self, specification: Specification) -> str:
         """Return what tells two specifications apart."""
@@ -127,6 +146,17 @@ class ScheduleWriter:
         self._keys.look()
         closed = _replace(specification, letter=self._keys.encryption.close(specification.letter))
         return signed(_encode(closed), _PLACE, self._keys.signing.sign)
+
+    def row(self, specification: Specification, now: int, *, origin: Origin, declared_at: int) -> ScheduleRow:
+        """Return the row of a schedule as it is stored first: its ticks are booked from now on."""
+        return ScheduleRow(
+            name=specification.name,
+            sealed=self.seal(specification),
+            fingerprint=self.fingerprint(specification),
+            origin=origin,
+            declared_at=declared_at,
+            booked_until=now,
+        )
 
     def open(self, row: ScheduleRow) -> Specification:
         """Verify and read a stored specification.  Raises `EnvelopeError` for what none of our keys has signed."""
@@ -141,6 +171,16 @@ class ScheduleWriter:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidSchedule) as error:
             raise EnvelopeError(f"the sealed bytes are not a schedule: {error}") from None
         return _replace(found, letter=_replace(self._keys.encryption.open(found.letter), enc=None))
+
+    def renewed(self, row: ScheduleRow) -> bytes | None:
+        """Return a specification sealed anew if a key has signed it that signs no more: that one can then be revoked.
+
+        None if there is no need, or if it does not verify.  What was never signed is not signed here.
+        """
+        with suppress(EnvelopeError):  # the booker says so where it opens it
+            if self._keys.signing.outdated(Sealed(row.name, _PLACE, row.sealed)):
+                return self.seal(self.open(row))
+        return None
 
     def jobs(self, specification: Specification, ticks: Sequence[int]) -> list[Envelope]:
         """Seal the jobs of these ticks."""
@@ -164,16 +204,3 @@ class ScheduleWriter:
         return self._letters.seal_again(
             specification.letter, expires_at=None if valid is None else now + round(valid * SECOND)
         )
-
-
-def _template_of(name: str, call: Call | Specification) -> tuple[Letter, float | None]:
-    if isinstance(call, Specification):
-        return call.letter, call.expires_in
-    if not isinstance(call, Call) or call.job is None:
-        raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
-    try:
-        return call.job.template(call)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"schedule {name!r}: {error}; when it fires no caller passes any: give defaults, args={{…}}, or job.call(…)"
-        ) from None

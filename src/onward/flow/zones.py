@@ -24,6 +24,7 @@ __all__ = ["ascending", "descending", "start_of_walk", "zone_named"]
 
 _FOLD = timedelta(hours=3)  # longer than any change of clocks
 _LONGEST_NAME = 100
+_NO_PLACES = ("localtime", "posixrules", "Factory", "posix/", "right/")  # files beside the zones: no two machines agree
 
 
 def zone_named(name: str) -> tzinfo:
@@ -32,7 +33,7 @@ def zone_named(name: str) -> tzinfo:
         return UTC
     from zoneinfo import ZoneInfo  # where it is needed first: it brings the build's configuration along
 
-    if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME:
+    if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and not name.startswith(_NO_PLACES):
         with suppress(ValueError, OSError, KeyError):  # no such zone is a KeyError; a path is one of the others
             return ZoneInfo(name)
     raise _unknown_zone(name)

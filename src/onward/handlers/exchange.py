@@ -158,7 +158,7 @@ class _Stream:
 
     def __init__(self, connection: socket.socket, time_left: TimeLeft, limit: int) -> None:
         self._connection = connection
-        self._patience = time_left
+        self._time_left = time_left
         self._left = limit
 
     def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
@@ -192,12 +192,12 @@ class _Stream:
             try:
                 return operation()
             except ssl.SSLWantReadError:
-                _wait(self._connection, select.POLLIN, self._patience)
+                _wait(self._connection, select.POLLIN, self._time_left)
             except ssl.SSLWantWriteError:
-                _wait(self._connection, select.POLLOUT, self._patience)
+                _wait(self._connection, select.POLLOUT, self._time_left)
             except BlockingIOError:
-                _wait(self._connection, event, self._patience)
-            self._patience.nap()  # an answer that never pauses may be endless all the same
+                _wait(self._connection, event, self._time_left)
+            self._time_left.nap()  # an answer that never pauses may be endless all the same
 
 
 class _Reading(io.RawIOBase):

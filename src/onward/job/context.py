@@ -105,7 +105,7 @@ class JobContext:
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
     scheduled_for: datetime | None
-    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
+    """The tick of its schedule that this run is for; of a late run in place of others, the newest. None without one."""
 
     __slots__ = (
         "_attend",
@@ -205,6 +205,13 @@ class JobContext:
         if note is not None and not isinstance(note, str):
             self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
             note = None
+        if (
+            self.open_completion is not None
+        ):  # whose transaction may have the job's row locked, and is this handler's own
+            self._refuse_progress(
+                "completion", "a transaction of its own completes the job: report it before the block"
+            )
+            return
         number = _fraction(fraction)
         if number is None:
             self._refuse_progress("fraction", f"{_shown(fraction)} is no number between 0 and 1: pass done / total")
@@ -251,7 +258,7 @@ class JobContext:
         return f"{self.id}/{name}"
 
     def _stepping(self, call: str) -> StepsOfRun:
-        if self.in_transaction or self.completed is not None:
+        if self.in_transaction or self.open_completion is not None or self.completed is not None:
             raise StepError(
                 f"{call} in ctx.transaction(), which completes the job when it ends: put the effect itself into the "
                 f"block, and steps before it"

@@ -51,8 +51,8 @@ class Declarations:
         for option in options.keys() - set(known):
             raise OptionError(f"@jobs.schedule has no option {option!r}{suggestion(option, known)}")
         environments = options.get("environments")
-        if isinstance(environments, str):
-            raise OptionError(f"environments must be a list of names, not the text {environments!r}")
+        if environments is not None and not _are_names(environments):
+            raise OptionError(f"environments must be a list of names such as ['production'], not {environments!r:.60}")
         policies = {name: value for name, value in options.items() if name not in ("name", "args", "environments")}
         counts = environments is None or self._environment in environments
         said = _Said(options.get("name"), options.get("args"), {"expression": cron, **policies}, counts)
@@ -60,7 +60,7 @@ class Declarations:
         def declared(target: F) -> F:
             if isinstance(target, Job):
                 self._declare(target, said)
-            elif callable(target):
+            elif callable(target) and hasattr(target, "__dict__") and not isinstance(target, type):
                 cast("Any", target).__onward_schedules__ = [*getattr(target, _MARK, []), said]
                 self._unmade.append(target)
             else:
@@ -98,11 +98,15 @@ class Declarations:
         self._booker.look_soon()
 
 
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(each, str) for each in value)
+
+
 def _call(job: Job[..., Any, Any, Any], args: Any, name: str) -> Call:
     """Return the call that ``args=`` says: by parameter name, or in order."""
     if args is None:
         return Call((), {}, job)
-    if isinstance(args, Mapping):
+    if isinstance(args, Mapping) and all(isinstance(parameter, str) for parameter in args):
         return Call((), dict(args), job)
     if isinstance(args, Sequence) and not isinstance(args, str | bytes):
         return Call(tuple(args), {}, job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from onward.attempt.report import Reporter
 from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
@@ -131,11 +132,16 @@ class Inspector:
         self,
         *,
         older_than: Age | None = None,
+        completed_before: datetime | None = None,
         queue: str | None = None,
         state: State | str | Sequence[State | str] | None = None,
         dry_run: bool = False,
     ) -> Removed:
         """Remove completed jobs of an age, or those in the states named; without an age, those past their retention."""
+        if completed_before is not None:
+            if older_than is not None or state is not None:
+                raise OptionError("completed_before says an age and a state already: leave out older_than and state")
+            older_than, state = completed_before, State.COMPLETED
         states = _finished(state)
         if older_than is None:
             before = pruning.cutoffs(self._retention, self._clock.micros())

@@ -268,14 +268,7 @@ class ScheduleControl:
         return row
 
     def _row(self, specification: Specification, now: int) -> ScheduleRow:
-        return ScheduleRow(
-            name=specification.name,
-            sealed=self._writer.seal(specification),
-            fingerprint=self._writer.fingerprint(specification),
-            origin="runtime",
-            declared_at=now,
-            booked_until=now,
-        )
+        return self._writer.row(specification, now, origin="runtime", declared_at=now)
 
     def _change(self, name: str, make: Callable[[ScheduleRow, int], ScheduleChange | None]) -> bool:
         """Change a row as it is found, again until no other process was faster.  False: there was nothing to change."""

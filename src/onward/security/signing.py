@@ -50,20 +50,20 @@ class Signer:
         self._revoked = frozenset(() if ring is None else {key.id.encode() for key in ring.keys} - self._active.keys())
         self._prepared: dict[tuple[bytes, str], _Mac] = {}
         # How a header of the key that signs begins, how long it is, and the MAC of a queue.
-        self._start = b"" if self._signing is None else b"onward/%d %b " % (VERSION, self._signing.id.encode())
-        self._length = len(self._start) + _LINE
+        self.start = b"" if self._signing is None else b"onward/%d %b " % (VERSION, self._signing.id.encode())
+        self._length = len(self.start) + _LINE
         self._usual: dict[str, _Mac] = {}
 
     def sign(self, queue: str) -> Callable[[bytes], bytes]:
         """Return the function that puts a header before the sealed bytes of this queue's jobs."""
         assert self._signing is not None
-        mac, start = self._mac(self._signing, queue), self._start
+        mac, start = self._mac(self._signing, queue), self.start
         return lambda body: b"%b%b%b" % (start, mac(body), body)
 
     def sign_note(self, queue: str, place: bytes) -> tuple[bytes, bytes]:
         """Return the start of the header of a note, and the signature over its place and value, with the end of the line."""
         assert self._signing is not None
-        return self._start, self._note_mac(self._signing, queue)(place)
+        return self.start, self._note_mac(self._signing, queue)(place)
 
     def refuses_note(self, queue: str, key_id: bytes, signature: bytes, place: bytes) -> str | None:
         """Say why no key of the ring has signed this note; None if one has."""
@@ -80,13 +80,13 @@ class Signer:
     def body(self, sealed: Sealed) -> bytes | None:
         """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
         data = sealed.data
-        if self._signing is None or not data.startswith(self._start):
+        if self._signing is None or not data.startswith(self.start):
             return None
         mac = self._usual.get(sealed.queue)
         if mac is None:
             mac = self._usual[sealed.queue] = self._mac(self._signing, sealed.queue)
         body = data[self._length :]
-        return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None
+        return body if compare_digest(mac(body), data[len(self.start) : self._length]) else None
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
         """Return why the signature does not count for this queue; None if it does."""
@@ -177,6 +177,13 @@ class Signing:
                 return self._verify_or_tell
             case "require":
                 return self._verify
+
+    def outdated(self, sealed: Sealed) -> bool:
+        """Return whether a key has signed this that still verifies, and signs no more."""
+        key_id, signature, body = parted(sealed.data)
+        if self._ring is None or sealed.data.startswith(self._signer.start):
+            return False
+        return self._signer.refusal(sealed.queue, key_id, signature, body) is None
 
     def refuse_without_key(self) -> None:
         """Raise if every job would be refused."""

@@ -27,7 +27,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, _heard) for number in self._numbers}
+        self._before = {number: signal.signal(number, _do_nothing) for number in self._numbers}
         return self
 
     def __exit__(
@@ -42,12 +42,12 @@ class Signals:
     def fileno(self) -> int:
         return self._read
 
-    def heard(self) -> list[signal.Signals]:
+    def received(self) -> list[signal.Signals]:
         try:
             return [signal.Signals(number) for number in os.read(self._read, 4096)]
         except BlockingIOError:
             return []
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the interpreter has written the number into the pipe."""
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """Let the loop read it: the interpreter has written the number into the pipe."""

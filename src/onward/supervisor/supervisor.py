@@ -97,7 +97,7 @@ class Supervisor:
                 while not self._finished():
                     self._start_due()
                     self._selector.select(self._pause())
-                    for number in signals.heard():
+                    for number in signals.received():
                         self._on_signal(number)
                     for process in self._fleet:
                         self._read_messages(process)

@@ -17,12 +17,12 @@ class Blocks:
         joins: Joins,
         *,
         at_most: float,
-        patience: float,
+        asked_for: float,
         results: Results,
         settler: Settler,
     ) -> None:
         self.joins = joins
         self.at_most = at_most  # seconds, where no other connection can write meanwhile
-        self.patience = patience  # seconds to find out what became of a commit
+        self.asked_for = asked_for  # seconds for which the store is asked what became of a commit
         self.results = results
         self.settler = settler

@@ -74,10 +74,14 @@ class CallersBlock:
 
     def __enter__(self) -> CallersTransaction:
         self._context.begin_transaction()
-        self._joining.open()
-        self._given = given = CallersTransaction(self._caller, self._blocks, self._context)
-        with explained():
-            given.recognize()
+        try:
+            self._joining.open()
+            self._given = given = CallersTransaction(self._caller, self._blocks, self._context)
+            with explained():
+                given.recognize()
+        except BaseException:
+            self._context.leave_transaction()
+            raise
         self._begun()
         return given
 
@@ -94,10 +98,14 @@ class CallersBlock:
 
     async def __aenter__(self) -> AsyncCallersTransaction:
         self._context.begin_transaction()
-        await self._joining.aopen()
-        self._given = given = AsyncCallersTransaction(self._caller, self._blocks, self._context)
-        with explained():
-            await given.recognize()
+        try:
+            await self._joining.aopen()
+            self._given = given = AsyncCallersTransaction(self._caller, self._blocks, self._context)
+            with explained():
+                await given.recognize()
+        except BaseException:
+            self._context.leave_transaction()
+            raise
         self._begun()
         return given
 
@@ -134,7 +142,7 @@ class CallersBlock:
             thread.end()
 
     def _found(self) -> Completed | None:
-        happened = has_happened(self._store, self._lease, patience=self._blocks.patience)
+        happened = has_happened(self._store, self._lease, seconds=self._blocks.asked_for)
         return self._given.outcome if happened else None
 
     def _begun(self) -> None:
@@ -143,6 +151,7 @@ class CallersBlock:
 
     def _left(self) -> None:
         self._given.left = True
+        self._context.leave_transaction()
         if self._outside is not None:
             in_the_way.reset(self._outside)
 

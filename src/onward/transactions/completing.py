@@ -281,7 +281,7 @@ class Block:
             self._completion.commit()
         except BackendUnavailable as unanswered:
             self._completion.roll_back()
-            if not has_happened(self._store, self._lease, patience=self._blocks.patience, unanswered=unanswered):
+            if not has_happened(self._store, self._lease, seconds=self._blocks.asked_for, unanswered=unanswered):
                 raise
 
 

@@ -25,13 +25,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
 def has_happened(
-    store: Transacts, lease: Lease, *, patience: float, unanswered: BackendUnavailable | None = None
+    store: Transacts, lease: Lease, *, seconds: float, unanswered: BackendUnavailable | None = None
 ) -> bool:
-    """Ask the store whether a commit happened, until it answers: before that nothing is decided.
+    """Ask the store whether a commit happened, for so many seconds until it answers: before that nothing is decided.
 
     ``unanswered``: what the commit itself raised, if it is ours.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + seconds
     pause = _FIRST_PAUSE
     while True:
         try:

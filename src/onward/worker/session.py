@@ -175,9 +175,9 @@ class SessionKeeper:
         except BackendError:
             self.out_of_contact()
             raise
-        self.heard(owner, asked, renewal)
+        self.accept_renewal(owner, asked, renewal)
 
-    def heard(self, owner: str, asked: float, renewal: Renewal) -> None:
+    def accept_renewal(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on what the store answered to this process, or to its supervisor."""
         if renewal.alive:
             self._renewed(owner, asked)

@@ -1,4 +1,4 @@
-"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake and sweep."""
+"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake, sweep and book schedules."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Worker:
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on a renewal that the supervisor made for this worker."""
-        self._session.heard(owner, asked, renewal)
+        self._session.accept_renewal(owner, asked, renewal)
 
     def take_over(self, handover: SessionHandover) -> None:
         """Adopt the session of a process that was killed."""

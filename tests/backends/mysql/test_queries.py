@@ -28,7 +28,7 @@ PARAMETERS = {
     "limit": LIMIT,
     "at_most": LIMIT,
     "released": [],
-    "hopeful": True,
+    "unless_due": True,
     "ids": ["0" * 32, "1" * 32],
     "id": "0" * 32,
     "token": 1,

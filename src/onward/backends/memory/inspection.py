@@ -191,7 +191,7 @@ class MemoryInspection:
         for job_id in sorted(live.keys() | finished.keys(), reverse=query.newest_first):
             if found == query.limit:
                 return
-            # A job that lives again is shown as it lives, if that is asked for.
+            # A job that was replayed is live and finished: it is shown as live, unless that state is not asked for.
             job = live.get(job_id)
             if job is None or (job.state not in states and job_id in finished):
                 job = finished[job_id]

@@ -43,27 +43,27 @@ def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingCla
     looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
     first = next(iter(looks), None)
     at_most = 0 if first is None else _at_most(claim, first, claim.limit)
-    candidates = None if first is None else _candidates(tx, first, at_most, released, hopeful=True)
+    candidates = None if first is None else _candidates(tx, first, at_most, released, unless_due=True)
     return PendingClaim(claim, looks, list(released), candidates)
 
 
 def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
     """Return how many were promoted, and the new leases in claim order."""
     looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
-    lines = [line for line in looked if not line.paused]
-    for line in lines:
-        if line.expired:
-            _cancel_expired(tx, line.queue, asked.claim.limit)
-    promoted = {line.queue: _promote(tx, line.queue, asked.claim.limit) for line in lines if line.due}
+    served = [look for look in looked if not look.paused]
+    for look in served:
+        if look.expired:
+            _cancel_expired(tx, look.queue, asked.claim.limit)
+    promoted = {look.queue: _promote(tx, look.queue, asked.claim.limit) for look in served if look.due}
     claimed: list[Row] = []
-    for line in lines:
-        at_most = _at_most(asked.claim, line.queue, asked.claim.limit - len(claimed))
-        if at_most <= 0 or not (line.available or promoted.get(line.queue)):
+    for look in served:
+        at_most = _at_most(asked.claim, look.queue, asked.claim.limit - len(claimed))
+        if at_most <= 0 or not (look.available or promoted.get(look.queue)):
             continue
-        if line is looked[0] and not line.due and asked.first is not None:
+        if look is looked[0] and not look.due and asked.first is not None:
             found = asked.first.rows()
         else:
-            found = _candidates(tx, line.queue, at_most, asked.released).rows()
+            found = _candidates(tx, look.queue, at_most, asked.released).rows()
         if not _add(claimed, found):
             break
     if not claimed:
@@ -96,8 +96,8 @@ def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[L
     return _leases(tx, tx.ask("leases_of", owner=owner).rows(), owner=owner, expires_at=expires_at, now=now)
 
 
-def _candidates(tx: Transaction, queue: str, limit: int, released: Sequence[str], *, hopeful: bool = False) -> Reply:
-    return tx.ask("candidates", queue=queue, limit=max(0, limit), released=list(released), hopeful=hopeful)
+def _candidates(tx: Transaction, queue: str, limit: int, released: Sequence[str], *, unless_due: bool = False) -> Reply:
+    return tx.ask("candidates", queue=queue, limit=max(0, limit), released=list(released), unless_due=unless_due)
 
 
 def _at_most(claim: Claim, queue: str, left: int) -> int:

@@ -201,7 +201,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  Rows that another turn has locked are
 -- left to it.  The token is that of the claim that follows; what a job that is claimed for the first time leaves at its
--- defaults is left out.  If something has to be promoted first, `hopeful` finds nothing: all turns lock what is due before
+-- defaults is left out.  If something has to be promoted first, `unless_due` finds nothing: all turns lock what is due before
 -- what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
@@ -212,7 +212,7 @@ SELECT id, queue, delivery + 1, sealed,
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'available' AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
-   AND (NOT :hopeful
+   AND (NOT :unless_due
         OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
                         WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
        AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)

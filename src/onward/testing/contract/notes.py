@@ -36,6 +36,8 @@ def _race_of_note_and_reap(backend: Any, other: Any, queue: str) -> None:
 
     def take_over() -> dict[str, bytes]:
         other.reap(owner=late.owner)
+        while other.get(job_id).state is State.EXECUTING:  # a sweep passes over a row that is locked for the note
+            other.reap(owner=late.owner)
         other.claim(a_claim(owner="fresh", queues=(queue,)))
         return _written(other, job_id)
 

@@ -319,7 +319,7 @@ class CallersConnectionContract:
         assert backend.ack(new).applied
 
     @pytest.mark.promise("A23")
-    def test_an_adoption_in_the_meantime_loses_nothing(self, backend):
+    def test_an_adoption_loses_nothing_on_the_connection_of_a_caller(self, backend):
         lease = a_lease(backend)
         backend.open_session(Session(owner="successor"), adopts=lease.owner)
 
