@@ -274,6 +274,38 @@ class TestRunning:
         assert len([line for line in caplog.messages if "raised Throttle and has no limit" in line]) == 1
 
 
+class TestSync:
+    """Jobs that run where they are enqueued: the clock jumps to the next token."""
+
+    def test_all_jobs_of_a_rate_run_each_at_its_time(self):
+        with Onward("sync://") as jobs:
+            starts = []
+
+            @jobs.job(limit=Limit(rate="10/min", by="customer"))
+            def call(customer: str) -> None:
+                starts.append(jobs.backend.clock.micros())
+
+            call.enqueue_many([("a",)] * 25)
+
+            assert len(starts) == 25
+            assert starts[-1] - starts[0] > 14 * 6_000_000  # the handler looks a moment after its claim
+
+    def test_a_job_that_is_shut_by_hand_waits_and_the_clock_does_not_jump(self):
+        with Onward("sync://") as jobs:
+
+            @jobs.job(limit=Limit(running=1))
+            def call() -> None: ...
+
+            jobs.limits.shut("call")
+            before = jobs.backend.clock.micros()
+            handle = call.enqueue()
+
+            assert handle.state() is State.AVAILABLE
+            assert jobs.backend.clock.micros() - before < 60_000_000
+            jobs.limits.open("call")
+            assert jobs.drain() == 1
+
+
 class TestControl:
     def test_what_is_set_counts_at_the_next_claim_until_it_is_cleared(self, jobs, clock):
         @jobs.job(limit=Limit(rate="10/min"))

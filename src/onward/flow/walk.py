@@ -209,13 +209,13 @@ class Walk(Generic[J]):
 
     def closed(self, room: LimitRoom) -> None:
         """Remember when a closed room opens."""
-        if not room.is_full and (self._opens_at is None or room.opens_at() < self._opens_at):
+        if not room.waits_for_others and (self._opens_at is None or room.opens_at() < self._opens_at):
             self._opens_at = room.opens_at()
 
     def book(self, queue: str, rank: int, lane: str, room: LimitRoom) -> None:
         """Book the first jobs of a lane that its own rate or gate has closed, each for its own token."""
         left = MOST_BOOKED - len(self._booked)
-        if room.is_full or not self._bounded:
+        if room.waits_for_others or not self._bounded:
             return
         if left <= 0:
             self.stop()
