@@ -576,6 +576,16 @@ def test_a_schedule_with_an_idempotency_key_is_refused(jobs, report):
     assert jobs.schedules.list() == []
 
 
+def test_a_list_with_the_next_tick_of_each_is_one_read(jobs, report, monkeypatch):
+    for number in range(5):
+        jobs.schedules.create(f"s{number}", "@every 20s", report.call())
+    reads, read = [], jobs.backend.schedules
+    monkeypatch.setattr(jobs.backend, "schedules", lambda: reads.append(1) or read())
+
+    assert {tick for schedule in jobs.schedules.list() for tick in schedule.next(1)} == {at(seconds=20)}
+    assert len(reads) == 1
+
+
 @pytest.mark.promise("S90")
 def test_running_now_is_one_more_job_and_moves_no_tick(jobs, clock, report, ran):
     jobs.schedules.create("s", "@every 30s", report.call("acme"), overlap="skip")

@@ -62,6 +62,7 @@ class Schedule:
     missed: int  # late ticks that did not run
     problem: str | None = None  # why nothing is booked for it
     _specification: Specification | None = field(default=None, repr=False)
+    _read_at: int = field(repr=False)  # by the store's clock
     _control: ScheduleControl = field(repr=False)
 
     @property
@@ -69,8 +70,8 @@ class Schedule:
         return self.paused_at is not None
 
     def next(self, number: int = 1) -> list[datetime]:
-        """Return the next ticks, as instants in UTC."""
-        return self._control.next_ticks(self._specification, number)
+        """Return the next ticks from when this was read, as instants in UTC."""
+        return self._control.next_ticks(self._specification, number, self._read_at)
 
     def last(self, number: int = 1) -> list[JobRecord]:
         """Return the jobs of the last ticks that are still known, the newest first."""
@@ -197,8 +198,8 @@ class ScheduleControl:
 
     def run_now(self, name: str) -> JobHandle[Any]:
         """Enqueue the job of a schedule once, now.  No tick is moved by it, and no policy of the schedule counts."""
-        row = self._found(name)
-        envelope = self._writer.job_now(self._writer.open(row), self._now())
+        row, now = self._found(name)
+        envelope = self._writer.job_now(self._writer.open(row), now)
         (answer,) = self._client.enqueue([envelope])
         return self._handles.handle(answer, envelope)
 
@@ -217,16 +218,18 @@ class ScheduleControl:
 
     def list(self) -> list[Schedule]:
         """Return every schedule that the store knows or the code declares, by name."""
-        return [self._shown(row) for row in self._rows()[0]]
+        rows, now = self._rows()
+        return [self._shown(row, now) for row in rows]
 
     def get(self, name: str) -> Schedule:
         """Return one schedule, or raise `ScheduleNotFound`."""
-        return self._shown(self._found(name))
+        row, now = self._found(name)
+        return self._shown(row, now)
 
-    def next_ticks(self, specification: Specification | None, number: int) -> builtins.list[datetime]:
+    def next_ticks(self, specification: Specification | None, number: int, now: int) -> builtins.list[datetime]:
         if specification is None:
             return []
-        ticks = timetable_of(specification).after(self._now())
+        ticks = timetable_of(specification).after(now)
         return [from_micros(tick) for tick in islice(ticks, _bounded(number))]
 
     def last_jobs(self, specification: Specification | None, number: int) -> builtins.list[JobRecord]:
@@ -261,11 +264,11 @@ class ScheduleControl:
         rows, now = self._rows()
         return next((row for row in rows if row.name == name), None), now, [row.name for row in rows]
 
-    def _found(self, name: str) -> ScheduleRow:
-        row, _, known = self._read(name)
+    def _found(self, name: str) -> tuple[ScheduleRow, int]:
+        row, now, known = self._read(name)
         if row is None:
             raise _not_found(name, known)
-        return row
+        return row, now
 
     def _row(self, specification: Specification, now: int) -> ScheduleRow:
         return self._writer.row(specification, now, origin="runtime", declared_at=now)
@@ -284,7 +287,7 @@ class ScheduleControl:
                 return True
         raise BackendUnavailable(f"schedule {name!r} is changed by other processes all the time: try again")
 
-    def _shown(self, row: ScheduleRow) -> Schedule:
+    def _shown(self, row: ScheduleRow, now: int) -> Schedule:
         problem, found = row.damage, None
         try:
             found = self._writer.open(row)
@@ -307,6 +310,7 @@ class ScheduleControl:
             missed=row.missed,
             problem=problem,
             _specification=found,
+            _read_at=now,
             _control=self,
         )
 
