@@ -1010,8 +1010,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
             Edit(
                 "src/onward/flow/walk.py",
-                "return not closed and (self._begins > 0",
-                "return (self._begins > 0",
+                "            return not closed\n",
+                "            return True\n",
             ),
         ),
         (f"{ON_MEMORY}::test_a_full_job_with_many_keys_is_one_step",),
@@ -1051,5 +1051,19 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a worker claims more of a limited job than can begin",
         (Edit("src/onward/flow/walk.py", "            self._begins -= 1\n", "            self._begins -= 0\n"),),
         (f"{ON_MEMORY}::test_no_more_are_claimed_than_can_begin",),
+    ),
+    Mutant(
+        "M109",
+        "a worker without a free slot asks for limited jobs again and again",
+        (
+            Edit(
+                "src/onward/worker/pump.py",
+                "if (queues or self._plan.open_ended) and not self._awaits_slots:",
+                "if queues or self._plan.open_ended:",
+            ),
+        ),
+        (
+            "tests/application/test_limits.py::TestRunning::test_a_worker_without_a_free_slot_does_not_ask_again_and_again",
+        ),
     ),
 )

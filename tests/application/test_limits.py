@@ -202,6 +202,21 @@ class TestRunning:
                 assert jobs.results(plain.enqueue_many([()] * 20), timeout=20) == [1] * 20
                 free.set()
 
+    def test_a_worker_without_a_free_slot_does_not_ask_again_and_again(self, url):
+        with Onward(url) as jobs:
+            turns, store = [], jobs.backend.turn
+            jobs.backend.turn = lambda turn: turns.append(turn) or store(turn)
+
+            @jobs.job(limit=Limit(running=1, by="tenant"))
+            def render(tenant: str) -> None:
+                threading.Event().wait(0.05)  # others wait, and could start if there were a slot
+
+            handles = render.enqueue_many([(f"tenant-{number % 100}",) for number in range(200)])
+            with jobs.worker(concurrency=10):
+                jobs.results(handles, timeout=60)
+
+            assert len(turns) < 2 * len(handles) + 50  # one to claim each, one to settle it
+
     def test_limits_of_queues_hold_for_plain_jobs(self, url, clock):
         with Onward(url, clock=clock, queue_limits={"mail": Limit(rate="5/min")}) as jobs:
 
@@ -257,6 +272,38 @@ class TestRunning:
 
         assert [handle.state() for handle in handles] == [State.SCHEDULED] * 2
         assert len([line for line in caplog.messages if "raised Throttle and has no limit" in line]) == 1
+
+
+class TestSync:
+    """Jobs that run where they are enqueued: the clock jumps to the next token."""
+
+    def test_all_jobs_of_a_rate_run_each_at_its_time(self):
+        with Onward("sync://") as jobs:
+            starts = []
+
+            @jobs.job(limit=Limit(rate="10/min", by="customer"))
+            def call(customer: str) -> None:
+                starts.append(jobs.backend.clock.micros())
+
+            call.enqueue_many([("a",)] * 25)
+
+            assert len(starts) == 25
+            assert starts[-1] - starts[0] > 14 * 6_000_000  # the handler looks a moment after its claim
+
+    def test_a_job_that_is_shut_by_hand_waits_and_the_clock_does_not_jump(self):
+        with Onward("sync://") as jobs:
+
+            @jobs.job(limit=Limit(running=1))
+            def call() -> None: ...
+
+            jobs.limits.shut("call")
+            before = jobs.backend.clock.micros()
+            handle = call.enqueue()
+
+            assert handle.state() is State.AVAILABLE
+            assert jobs.backend.clock.micros() - before < 60_000_000
+            jobs.limits.open("call")
+            assert jobs.drain() == 1
 
 
 class TestControl:

@@ -92,9 +92,9 @@ class LimitRoom:
         return self.rate is None or tokens_left(self.rate, self.bucket, self._now) > 0
 
     @property
-    def is_full(self) -> bool:
-        """Whether it waits for a lease to end: no instant is known at which it opens."""
-        return self._slots is not None and self._slots <= 0
+    def waits_for_others(self) -> bool:
+        """Whether it waits for a lease to end, or to be opened by hand: no instant is known at which it opens."""
+        return self.shut_until == FOREVER or (self._slots is not None and self._slots <= 0)
 
     def take(self, cost: int) -> None:
         """Count a job that starts now."""

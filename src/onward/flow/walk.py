@@ -93,6 +93,7 @@ class Walked(NamedTuple, Generic[J]):
     opens_at: int | None  # when the first lane opens that is closed now, if that is known
     booked: list[tuple[J, int]]  # to be scheduled for these instants
     charges: dict[Scope, Bucket]
+    awaits_slots: bool  # jobs wait that could start, if more could begin at once
 
 
 class Cursors:
@@ -130,6 +131,7 @@ class Walk(Generic[J]):
         self._booked: list[tuple[J, int]] = []
         self._opens_at: int | None = None
         self._more = False
+        self._awaits_slots = False
         self.ended = False
 
     def queue(self, queue: str, at_most: int) -> None:
@@ -148,7 +150,7 @@ class Walk(Generic[J]):
 
     def result(self) -> Walked[J]:
         charges = {scope: room.bucket for scope, room in self._rooms.items() if room.charged}
-        return Walked(self._picks, self._more, self._opens_at, self._booked, charges)
+        return Walked(self._picks, self._more, self._opens_at, self._booked, charges, self._awaits_slots)
 
     def _priority(self, queue: str, rank: int, until: int) -> None:
         groups = deque(_Group(self, queue, rank, name) for name in self._groups(queue, rank))
@@ -207,13 +209,13 @@ class Walk(Generic[J]):
 
     def closed(self, room: LimitRoom) -> None:
         """Remember when a closed room opens."""
-        if not room.is_full and (self._opens_at is None or room.opens_at() < self._opens_at):
+        if not room.waits_for_others and (self._opens_at is None or room.opens_at() < self._opens_at):
             self._opens_at = room.opens_at()
 
     def book(self, queue: str, rank: int, lane: str, room: LimitRoom) -> None:
         """Book the first jobs of a lane that its own rate or gate has closed, each for its own token."""
         left = MOST_BOOKED - len(self._booked)
-        if room.is_full or not self._bounded:
+        if room.waits_for_others or not self._bounded:
             return
         if left <= 0:
             self.stop()
@@ -233,7 +235,10 @@ class Walk(Generic[J]):
         closed = [room for room in rooms if room is not None and not room.is_open]
         for room in closed:
             self.closed(room)
-        return not closed and (self._begins > 0 or not self._is_limited(queue, group))
+        if closed or self._begins > 0 or not self._is_limited(queue, group):
+            return not closed
+        self._awaits_slots = True
+        return False
 
     def _is_limited(self, queue: str, group: str) -> bool:
         """Return whether a start of this group takes what others could use: then no more are claimed than can begin."""

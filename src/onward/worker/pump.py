@@ -95,6 +95,7 @@ class Pump:
         self._wakeup = threading.Event()
         self._parked = False
         self._may_be_work = True
+        self._awaits_slots = False  # what waits in the store can be claimed when a handler has ended: only that wakes
         self._quit = False
         self.draining = False
         self.idle = threading.Event()  # set while only the store can bring new work
@@ -205,7 +206,7 @@ class Pump:
                 self._may_be_work = False  # this claim may miss a job that is enqueued from now on
             begins = max(0, self._inflight.concurrency - (unsettled - len(self._outbox.items)))
             return Claim(queues=queues, limit=wanted, at_most=at_most, begins=begins)
-        if queues or self._plan.open_ended:
+        if (queues or self._plan.open_ended) and not self._awaits_slots:
             self.listening, self._listens = self._plan.listened(queues), True
             self.listens_to_all = len(queues) == len(ordered)
         return None
@@ -248,6 +249,7 @@ class Pump:
                 self._events.on_cancel_requested(work)
         self._accept_leases(result.leases)
         if claim is not None:
+            self._awaits_slots = result.awaits_slots
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
             if all_it_asked_for or result.more or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True

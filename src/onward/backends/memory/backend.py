@@ -82,7 +82,7 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
                 if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
                     self._add(settlement.dead_letter, now)
             leases: list[Lease] = []
-            promoted, more = 0, False
+            promoted, more, awaits_slots = 0, False, False
             if turn.claim is not None and turn.claim.limit > 0:
                 promoted = self._expire_and_promote(turn.claim, now)
                 released = {
@@ -90,13 +90,14 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
                     for each, answer in zip(turn.settlements, settled, strict=True)
                     if each.move == "release" and answer.applied
                 }
-                picks, more = self._candidates(turn.claim, released, now)
+                picks, more, awaits_slots = self._candidates(turn.claim, released, now)
                 leases = [self._take(job, turn.owner, session, now, probe=probe) for job, probe in picks]
             return TurnResult(
                 settled=settled,
                 leases=leases,
                 promoted=promoted,
                 more=more,
+                awaits_slots=awaits_slots,
                 cancel_requested=self._asked_to_cancel(turn.owner),
             )
 
@@ -204,12 +205,14 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
             promoted += len(due) + lanes.promote_booked(self._store, queue, now)
         return promoted
 
-    def _candidates(self, claim: Claim, released: set[str], now: int) -> tuple[list[tuple[MemoryJob, float]], bool]:
-        """Return the next jobs in claim order, and whether to claim again."""
+    def _candidates(
+        self, claim: Claim, released: set[str], now: int
+    ) -> tuple[list[tuple[MemoryJob, float]], bool, bool]:
+        """Return the next jobs in claim order, whether to claim again, and whether others wait for slots."""
         if any(lanes.has_lanes(self._store, queue) for queue in claim.queues):
             found = lanes.walk_lanes(self._store, self._cursors, claim, released, now)
-            return [(pick.job, pick.probe / SECOND) for pick in found.picks], found.more
-        return [(job, 0) for job in self._plain_candidates(claim, released, now)], False
+            return [(pick.job, pick.probe / SECOND) for pick in found.picks], found.more, found.awaits_slots
+        return [(job, 0) for job in self._plain_candidates(claim, released, now)], False, False
 
     def _plain_candidates(self, claim: Claim, released: set[str], now: int) -> list[MemoryJob]:
         """Return the next jobs where none has a lane; a suspect only if it comes first, and then alone."""

@@ -165,6 +165,8 @@ class RunningContract:
         leases = turn(backend, limit=30, begins=4).leases
 
         assert Counter(lease.lane for lease in leases) == {"render/": 4, None: 20}
+        assert turn(backend, limit=5, begins=0).awaits_slots
+        assert not turn(backend, limit=0, begins=0).awaits_slots
 
     def test_many_claimers_at_once_never_pass_the_limit(self, backend, open_client):
         declare(backend, a_limit(running=5))
