@@ -445,7 +445,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/security/signing.py",
-                "return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None",
+                "return body if compare_digest(mac(body), data[len(self.start) : self._length]) else None",
                 "return body",
             ),
         ),
