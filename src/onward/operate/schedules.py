@@ -173,7 +173,7 @@ class ScheduleControl:
 
         self._change(name, change)
 
-    # Steering, whoever made it
+    # Steering schedules of the code and of run time
 
     def pause(self, name: str) -> bool:
         """Book nothing more for a schedule, everywhere and across deployments.  True if it was not paused."""
