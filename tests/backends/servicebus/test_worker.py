@@ -18,16 +18,12 @@ def module_server():
         yield server
 
 
-@pytest.fixture(scope="module")
-def shared_jobs(module_server):
-    with Onward(url_of(module_server), dead_letter_queue="dead") as jobs:
-        yield jobs
-
-
 @pytest.fixture
-def jobs(shared_jobs, module_server):
+def jobs(module_server):
+    """An application of its own for every test: a test that is run again registers its jobs again."""
     module_server.clear()
-    return shared_jobs
+    with Onward(url_of(module_server, patience_ms=10_000), dead_letter_queue="dead") as jobs:
+        yield jobs
 
 
 @pytest.fixture
