@@ -50,7 +50,7 @@ def prefixed(sql: str, prefix: str) -> str:
 
 
 def emptying(prefix: str) -> list[str]:
-    """The statements that leave nothing in the tables."""
+    """Return the statements that leave nothing in the tables."""
     return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked
 
 
