@@ -25,7 +25,7 @@ from onward.flow.limits import Bounds, Kind
 from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
 
-__all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "Walk", "Walked"]
+__all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "ScopeView", "Walk", "Walked"]
 
 PLAIN = ""  # the group, and the lane, of jobs that have none
 MOST_BOOKED = 200
@@ -49,10 +49,20 @@ J = TypeVar("J", bound=LanedJob)
 J_co = TypeVar("J_co", bound=LanedJob, covariant=True)
 
 
-class LaneView(Protocol[J_co]):
-    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
+class ScopeView(Protocol):
+    """What is used of limits."""
 
     now: int
+
+    def gate(self, scope: Scope) -> Gate: ...
+
+    def running(self, scope: Scope, since: int = 0) -> int:
+        """Return how many leases a scope has; with ``since``, of those that began then or later."""
+        ...
+
+
+class LaneView(ScopeView, Protocol[J_co]):
+    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
 
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         """Return the next lower priority that has available jobs; the highest, after None."""
@@ -68,12 +78,6 @@ class LaneView(Protocol[J_co]):
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
         """Return the limit of a ``queue``, of a ``job``, or of each ``key`` of a job."""
-        ...
-
-    def gate(self, scope: Scope) -> Gate: ...
-
-    def running(self, scope: Scope, since: int = 0) -> int:
-        """Return how many leases a scope has; with ``since``, of those that began then or later."""
         ...
 
 
