@@ -109,7 +109,7 @@ def rivalry(unique_keys: Iterable[str | None]) -> list[int]:
 
 
 def key_numbers(unique_keys: Iterable[str | None]) -> list[int]:
-    """The numbers of these keys, in the order in which they are locked."""
+    """Return the numbers of these keys, in the order in which they are locked."""
     return sorted({_number(key) for key in unique_keys if key is not None})
 
 

@@ -16,7 +16,7 @@ _NAMED = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
 def foreign(sql: str, values: Row | Mapping[str, object], style: Style) -> Statement:
-    """The statement with its values, for a driver of this style; a list among named ones travels as JSON."""
+    """Return the statement with its values, for a driver of this style; a list among named ones travels as JSON."""
     if isinstance(values, Mapping):
         names = list(dict.fromkeys(_NAMED.findall(sql)))
         sql = _NAMED.sub(lambda name: f"?{names.index(name[1]) + 1}", sql)

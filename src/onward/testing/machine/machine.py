@@ -300,7 +300,7 @@ class ContractMachine(NoteRules, ScheduleRules):
         return query if which is None else replace(query, ids=tuple(self._some_ids(which)))
 
     def _some_ids(self, which: Iterable[int]) -> list[str]:
-        """Those that live first, the newest of them first; one that was never there when there are none."""
+        """Return ids, those of live jobs first, the newest of them first; one that was never there when there are none."""
         known = [
             *sorted(self.model.live, reverse=True),
             *sorted({*self.ids, *self.model.finished} - {*self.model.live}),
@@ -317,7 +317,7 @@ class ContractMachine(NoteRules, ScheduleRules):
     @precondition(lambda self: self.model.moments())
     @rule(number=numbers)
     def advance_to_a_moment(self, number: int) -> None:
-        """To the microsecond at which something is due or over."""
+        """Set the clock to the microsecond at which something is due or over."""
         moments = self.model.moments()
         self.clock.set(from_micros(moments[number % len(moments)]))
         self._count("advance to a moment")

@@ -52,7 +52,7 @@ class Model(ModelSchedules, ModelNotes):
         return self.clock.micros()
 
     def moments(self) -> list[int]:
-        """When something that is known now will be due or over."""
+        """Return when something that is known now will be due or over."""
         instants = [row.expires_at for row in self.sessions.values()]
         instants += [pointer.until for pointer in self.holds.values() if pointer.until is not None]
         for job in self.live.values():
