@@ -148,7 +148,7 @@ class InvalidSchedule(OnwardError, ValueError):
 
 
 class InvalidLimit(OnwardError, ValueError):
-    """A rate that cannot be read, or a limit that could never be kept."""
+    """A rate that cannot be read, or a limit or a breaker that could never be kept."""
 
 
 class ScheduleTaken(OnwardError, ValueError):

@@ -156,6 +156,24 @@ class TestLanesOfCalls:
             render.enqueue_many([("fine", 1), call])
         assert sum(jobs.counts().values()) == 0
 
+    def test_people_are_shown_the_lane_of_a_job(self, jobs):
+        @jobs.job(limit=Limit(running=1))
+        def render() -> None: ...
+
+        @jobs.job
+        def plain() -> None: ...
+
+        handles = [
+            render.using(lane="a/b").enqueue(),
+            render.enqueue(),
+            plain.using(lane="c").enqueue(),
+            plain.enqueue(),
+        ]
+
+        assert [jobs.get(handle.id).lane for handle in handles] == ["render/a/b", "render", "/c", None]
+        jobs.drain()
+        assert [jobs.get(handle.id).lane for handle in handles] == ["render/a/b", "render", "/c", None]
+
     def test_a_lane_that_is_said_is_checked(self, jobs):
         @jobs.job
         def plain() -> None: ...

@@ -88,12 +88,14 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         "cancel_requested": bool(values["cancel_requested"]),
         "key_held": bool(values["key_held"]),
         "idempotency_ttl": 0 if values["idempotency_key"] is None else values["idempotency_ttl"],
+        "lane": None if values["lane"] == _COUNTED else values["lane"],
     }
     if sealed is None:
         values = {name: value for name, value in values.items() if name not in CONTINUATION}
     return StoredJob(**values, tombstone=sealed is None, runs=runs)
 
 
+_COUNTED = "/"  # the lane of a plain job that was claimed from a queue with a limit
 _PICKED = StoredJob.__struct_fields__[:-2]  # what follows is in no column
 
 

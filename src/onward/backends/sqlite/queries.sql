@@ -351,7 +351,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
-       job.idempotency_key, job.idempotency_ttl, job.single_instance
+       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
@@ -360,7 +360,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
-       done.idempotency_key, done.idempotency_ttl, done.single_instance
+       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 

@@ -192,3 +192,33 @@ CREATE TABLE onward_schedules (
     sealed bytea NOT NULL,
     CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- One row for each limit, never one for each key.  Null: nothing is bounded.
+CREATE TABLE onward_limits (
+    declared_at bigint NOT NULL DEFAULT 0,          -- when the process that declared it started
+    declared_period bigint,                         -- microseconds in which there are so many starts
+    chosen_period bigint,
+    declared_running integer,
+    declared_tokens integer,                        -- so many starts
+    declared_burst integer,                         -- so many of them at once
+    chosen_running integer,                         -- by people: these beat the declared ones
+    chosen_tokens integer,
+    chosen_burst integer,
+    kind text COLLATE "C" NOT NULL,                 -- queue, job, key (each key of a job)
+    name text COLLATE "C" NOT NULL,                 -- of the queue or the job
+    PRIMARY KEY (kind, name),
+    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
+           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
+CREATE TABLE onward_gates (
+    full_at bigint NOT NULL DEFAULT 0,              -- when all tokens are there again
+    charged_at bigint NOT NULL DEFAULT 0,           -- when that was written
+    shut_until bigint NOT NULL DEFAULT 0,
+    shut_for bigint NOT NULL DEFAULT 0,             -- by a breaker: for so long afterwards one run at a time probes
+    queue text COLLATE "C" NOT NULL,                -- '': counted over all queues
+    lane text COLLATE "C" NOT NULL,                 -- '': all jobs of the queue
+    PRIMARY KEY (queue, lane),
+    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);

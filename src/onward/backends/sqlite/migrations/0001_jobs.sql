@@ -169,3 +169,33 @@ CREATE TABLE onward_schedules (
     sealed BLOB NOT NULL,
     CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
 ) STRICT, WITHOUT ROWID;
+
+-- One row for each limit, never one for each key.  Null: nothing is bounded.
+CREATE TABLE onward_limits (
+    kind TEXT NOT NULL,                             -- queue, job, key (each key of a job)
+    name TEXT NOT NULL,                             -- of the queue or the job
+    declared_at INTEGER NOT NULL DEFAULT 0,         -- when the process that declared it started
+    declared_running INTEGER,
+    declared_tokens INTEGER,                        -- so many starts
+    declared_period INTEGER,                        -- in so many microseconds
+    declared_burst INTEGER,                         -- so many of them at once
+    chosen_running INTEGER,                         -- by people: these beat the declared ones
+    chosen_tokens INTEGER,
+    chosen_period INTEGER,
+    chosen_burst INTEGER,
+    PRIMARY KEY (kind, name),
+    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
+           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+) STRICT, WITHOUT ROWID;
+
+-- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
+CREATE TABLE onward_gates (
+    queue TEXT NOT NULL,                            -- '': counted over all queues
+    lane TEXT NOT NULL,                             -- '': all jobs of the queue
+    full_at INTEGER NOT NULL DEFAULT 0,             -- when all tokens are there again
+    charged_at INTEGER NOT NULL DEFAULT 0,          -- when that was written
+    shut_until INTEGER NOT NULL DEFAULT 0,
+    shut_for INTEGER NOT NULL DEFAULT 0,            -- by a breaker: for so long afterwards one run at a time probes
+    PRIMARY KEY (queue, lane),
+    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
+) STRICT, WITHOUT ROWID;
