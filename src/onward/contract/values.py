@@ -156,6 +156,8 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     single_instance: str | None = None
     tombstone: bool = False
     runs: tuple[Run, ...] = ()
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None
 
     @property
     def is_finished(self) -> bool:
