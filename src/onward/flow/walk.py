@@ -20,12 +20,12 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from onward.flow.lanes import behind, group_of, random_start
+from onward.flow.lanes import ahead_of, behind, group_of, random_start
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
 
-__all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "ScopeView", "Walk", "Walked"]
+__all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "Walk", "Walked"]
 
 PLAIN = ""  # the group, and the lane, of jobs that have none
 MOST_BOOKED = 200
@@ -49,20 +49,10 @@ J = TypeVar("J", bound=LanedJob)
 J_co = TypeVar("J_co", bound=LanedJob, covariant=True)
 
 
-class ScopeView(Protocol):
-    """What is used of limits."""
+class LaneView(Protocol[J_co]):
+    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
 
     now: int
-
-    def gate(self, scope: Scope) -> Gate: ...
-
-    def running(self, scope: Scope, since: int = 0) -> int:
-        """Return how many leases a scope has; with ``since``, of those that began then or later."""
-        ...
-
-
-class LaneView(ScopeView, Protocol[J_co]):
-    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
 
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         """Return the next lower priority that has available jobs; the highest, after None."""
@@ -78,6 +68,12 @@ class LaneView(ScopeView, Protocol[J_co]):
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
         """Return the limit of a ``queue``, of a ``job``, or of each ``key`` of a job."""
+        ...
+
+    def gate(self, scope: Scope) -> Gate: ...
+
+    def running(self, scope: Scope, since: int = 0) -> int:
+        """Return how many leases a scope has; with ``since``, of those that began then or later."""
         ...
 
 
@@ -337,7 +333,7 @@ class _Group(Generic[J]):
         # From the cursor up to the end, then from the start; a circle that began above the cursor ends there.
         parts = [(cursor, begun + "\0")] if begun > cursor else [(cursor, behind(self.name)), ("", begun + "\0")]
         for after, before in parts:
-            at = max(after, self.name[:-1])
+            at = max(after, ahead_of(self.name))
             while (lane := self._walk.view.lane_after(self._queue, self._rank, at, before)) is not None:
                 if not self._walk.jump():
                     cursors.groups[self._queue], cursors.lanes[place[::2]] = self.name, at
@@ -354,7 +350,7 @@ class _Group(Generic[J]):
         at = random_start(self.name)
         while len(found) < _DRAWN_FROM:
             lane = view.lane_after(self._queue, self._rank, at, behind(self.name))
-            lane = lane or view.lane_after(self._queue, self._rank, self.name[:-1], behind(self.name))
+            lane = lane or view.lane_after(self._queue, self._rank, ahead_of(self.name), behind(self.name))
             if lane is None or (found and lane == found[0]):
                 break
             found.append(lane)

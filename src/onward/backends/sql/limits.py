@@ -32,12 +32,11 @@ import msgspec
 from onward.backend import Kind, LimitRow, LimitState
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.statements import SqlTransaction
-from onward.contract.limits import state_of
+from onward.contract.limits import UsageView, state_of
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Rate
 from onward.flow.room import FOREVER, Gate, Scope
 from onward.flow.tokens import Bucket
-from onward.flow.walk import ScopeView
 from onward.job.settlement import GateChange
 
 __all__ = [
@@ -89,7 +88,7 @@ class SqlLimits:
         """Run it as one transaction."""
 
     @abstractmethod
-    def _lane_view(self, tx: Any) -> ScopeView:
+    def _lane_view(self, tx: Any) -> UsageView:
         """Return what a walk would find now."""
 
     @set_aside_and_repeat
