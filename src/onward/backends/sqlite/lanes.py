@@ -16,7 +16,7 @@ import msgspec
 from onward.backend import Claim, Kind, LimitRow
 from onward.backends.sql.limits import GATE_COLUMNS, SqlLimits, drop_idle_gates, gate_of, limits_of
 from onward.backends.sqlite.transaction import Transaction, as_json
-from onward.flow.lanes import behind
+from onward.flow.lanes import behind, group_of
 from onward.flow.limits import LARGEST_COST, Bounds
 from onward.flow.room import Gate, Scope
 from onward.flow.walk import MOST_BOOKED, PLAIN, Cursors, Walk, Walked
@@ -192,7 +192,7 @@ class LanesInFile:
 
     def _count(self, scopes: Sequence[Scope], since: int) -> list[int]:
         # No lane has a character below the blank in it: what begins with the lane and goes on is another one.
-        ends = [(lane, behind(lane) if lane.endswith("/") else f"{lane}\x01") for _, lane in scopes]
+        ends = [(lane, behind(lane) if lane == group_of(lane) else f"{lane}\x01") for _, lane in scopes]
         return _decode_counts(self._tx.value("running_of_lanes", (as_json(ends), since)))
 
 
