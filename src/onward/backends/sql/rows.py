@@ -96,7 +96,8 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
     return StoredJob(**values, tombstone=sealed is None, runs=runs)
 
 
-_PICKED = StoredJob.__struct_fields__[:-2]  # what follows is in no column
+_FIELDS = StoredJob.__struct_fields__
+_PICKED = _FIELDS[: _FIELDS.index("tombstone")]  # what follows is in no column of `pick`
 
 
 def session_state(row: Row) -> SessionState:
