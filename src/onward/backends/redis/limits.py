@@ -79,11 +79,11 @@ class RedisLimits:
     def _now(self) -> int | None: ...
 
     @set_aside_and_repeat
-    def limits(self) -> Sequence[LimitState]:
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         now, found = self._run("limits", self._now())
         rows = {field.decode(): (_row(field.decode(), raw), running, gate) for field, raw, running, gate in found}
         seen = _Seen(now, {_scope(row): (running, _gate(gate)) for row, running, gate in rows.values()})
-        return [state_of(rows[field][0], seen) for field in sorted(rows)]
+        return [state_of(rows[field][0], seen) for field in sorted(rows)[:at_most]]
 
     @set_aside_and_repeat
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:

@@ -92,10 +92,10 @@ class SqlLimits:
         """Return what a walk would find now."""
 
     @set_aside_and_repeat
-    def limits(self) -> Sequence[LimitState]:
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         def look(tx: SqlTransaction) -> list[LimitState]:
             found, view = limits_of(tx), self._lane_view(tx)
-            return [state_of(found[key], view) for key in sorted(found)]
+            return [state_of(found[key], view) for key in sorted(found)[:at_most]]
 
         return self._read(look)
 
