@@ -211,7 +211,7 @@ class TestNothingIsLost:
 
         assert newer.drain() == 0
         clock.advance(201)
-        assert newer.process_once().status == "completed"
+        assert newer.process_once().status == "acked"
         newer.drain()
         assert newer.counts()[State.COMPLETED] == 12
 

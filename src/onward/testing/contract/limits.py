@@ -215,6 +215,11 @@ class LimitRowsContract:
         found = {(state.row.kind, state.row.name): state.row for state in backend.limits()}
         assert found == {(row.kind, row.name): row for row in rows}
 
+    def test_the_first_so_many_are_listed(self, backend):
+        declare(backend, a_limit("c", running=1), a_limit("a", running=1), a_limit("b", running=1))
+
+        assert [state.row.name for state in backend.limits(at_most=2)] == ["a", "b"]
+
     def test_a_limit_tells_how_much_of_it_is_used(self, backend, clock):
         declare(backend, a_limit(running=3, rate="10/min"))
         backend.enqueue(in_lane(10))
