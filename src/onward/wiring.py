@@ -28,6 +28,7 @@ from onward.base.failure import storable
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
+from onward.client.flow_source import FlowSource
 from onward.client.laning import Lanes
 from onward.client.letters import LetterWriter, refuse_what_it_lacks
 from onward.client.record import Records
@@ -40,6 +41,7 @@ from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
+from onward.operate.flows import FlowControl
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
@@ -137,6 +139,9 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
+        self.flows = FlowControl(
+            FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        )
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -155,7 +160,7 @@ class Parts:
         results = Results(self.registry, settings.max_payload)
         self._settler = Settler(
             self.backend,
-            keys.encryption,
+            keys.note_seals,
             self.dead_letters.copy_of,
             keep_completed=settings.retention[State.COMPLETED] != 0,
             drop_dead=settings.drop_on_dlq_failure,
@@ -185,6 +190,7 @@ class Parts:
             note_seals=keys.note_seals,
             notes_tried_for=settings.lease_for,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
+            flows=self.flows,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )

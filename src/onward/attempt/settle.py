@@ -23,7 +23,7 @@ from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 from onward.job.settlement import GateChange, Settled, Settlement
 from onward.job.states import State
-from onward.security.encryption import Encryption
+from onward.security.note_seals import NoteSeals
 
 __all__ = ["Exchange", "Settler", "reaped_alone"]
 
@@ -47,7 +47,7 @@ class Settler:
     def __init__(
         self,
         backend: Backend,
-        encryption: Encryption,
+        seals: NoteSeals,
         dead_letter_copy: Callable[[Attempt, Dead], Envelope | None],
         *,
         keep_completed: bool,
@@ -58,7 +58,8 @@ class Settler:
         ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again.
         """
         self._backend = backend
-        self._encryption = encryption
+        self._seals = seals
+        self._encryption = seals.encryption
         self._dead_letter_copy = dead_letter_copy
         self._keep = keep_completed
         self._drop_dead = drop_dead
@@ -123,7 +124,7 @@ class Settler:
     def completion(self, lease: Lease, result: bytes | None, note: str | None) -> Settlement:
         """Return the settlement of a job that its handler completes in a transaction, as it is stored."""
         item = Settlement.ack(lease, result, reason=note, keep=self._keep, quotes=note is not None)
-        return self._encryption.settlement(item)
+        return self._seals.settlement(item)
 
     def exchange(self, owner: str, settlements: Sequence[Settlement], claim: Claim | None = None) -> Exchange:
         """Make one turn.  Replaces a settlement that the store refuses."""
@@ -151,8 +152,8 @@ class Settler:
         try:
             stored = items
             # Only the store gets them encrypted: logs and events have them as they were.
-            if self._encryption.enabled or any(item.lease.private for item in items):
-                stored = [self._encryption.settlement(item) for item in items]
+            if self._encryption.enabled or any(item.lease.private or item.lease.member for item in items):
+                stored = [self._seals.settlement(item) for item in items]
             return self._backend.turn(Turn(owner=owner, settlements=stored, claim=claim))
         except BackendError:
             raise
