@@ -17,6 +17,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.breakers import Breakers
 from onward.attempt.notebook import notes_of
 from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
@@ -95,6 +96,7 @@ class Parts:
         self._make_producer()
         self._make_operators()
         self._make_engine()
+        self._make_runner()
 
     def _make_producer(self) -> None:
         settings = self.settings
@@ -162,6 +164,7 @@ class Parts:
             self.backend,
             keys.note_seals,
             self.dead_letters.copy_of,
+            Breakers(self.backend, self.registry, self.clock),
             keep_completed=settings.retention[State.COMPLETED] != 0,
             drop_dead=settings.drop_on_dlq_failure,
         )
@@ -194,19 +197,18 @@ class Parts:
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
+
+    def _make_runner(self) -> None:
         self.runner = InlineRunner(
             self.backend,
             self._runtime,
             self.reporter,
             self.telemetry,
             self._settler,
-            lease_for=timedelta(seconds=settings.lease_for),
+            lease_for=timedelta(seconds=self.settings.lease_for),
             tick=self._booker.look_if_due,
             limits=self._lanes.declared,
         )
-        self._run_at_once()
-
-    def _run_at_once(self) -> None:
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
             self.schedules.run_due = self.runner.drain

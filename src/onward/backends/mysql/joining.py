@@ -110,7 +110,7 @@ def foreign(statements: Mapping[str, Section], steps: NamedSteps[T], moved: int 
 
 
 def formatted(statement: Section, parameters: Mapping[str, Any], clock: str) -> Statement:
-    """A single statement with its values, for any driver of this database."""
+    """Return a single statement with its values, for any driver of this database."""
     sql, values = [], []
     for text, name in zip_longest(statement.texts, statement.names):
         sql.append(text.decode().replace("%", "%%"))

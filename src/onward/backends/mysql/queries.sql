@@ -493,7 +493,8 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attemp
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END,
        job.max_crashes, job.expires_at, job.spent, convert(job.unique_key USING utf8mb4), job.key_held IS NOT NULL,
-       convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl, convert(job.single_instance USING utf8mb4)
+       convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl, convert(job.single_instance USING utf8mb4),
+       convert(job.lane USING utf8mb4), job.cost
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
@@ -502,7 +503,8 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, convert(done.unique_key USING utf8mb4), false,
-       convert(done.idempotency_key USING utf8mb4), done.idempotency_ttl, convert(done.single_instance USING utf8mb4)
+       convert(done.idempotency_key USING utf8mb4), done.idempotency_ttl, convert(done.single_instance USING utf8mb4),
+       convert(done.lane USING utf8mb4), done.cost
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -951,7 +953,7 @@ SELECT 'once', new.name, new.job_id, new.token, new.until
 -- The counters end one below what a claim may write.
 SELECT id AS `key`, id, queue, job, sealed, state, `rank`, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, :now
+       progress, owner, convert(lane USING utf8mb4), cost, :now
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646

@@ -170,3 +170,33 @@ CREATE TABLE IF NOT EXISTS onward_schedules (
     sealed longblob NOT NULL,
     CONSTRAINT CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- One row for each limit, never one for each key.  Null: nothing is bounded.
+CREATE TABLE IF NOT EXISTS onward_limits (
+    kind varchar(10) NOT NULL,                      -- queue, job, key (each key of a job)
+    name varbinary(810) NOT NULL,                   -- of the queue or the job
+    declared_at bigint NOT NULL DEFAULT 0,          -- when the process that declared it started
+    declared_running int,
+    declared_tokens int,                            -- so many starts
+    declared_period bigint,                         -- in so many microseconds
+    declared_burst int,                             -- so many of them at once
+    chosen_running int,                             -- by people: these beat the declared ones
+    chosen_tokens int,
+    chosen_period bigint,
+    chosen_burst int,
+    CONSTRAINT CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
+           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0),
+    PRIMARY KEY (kind, name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
+CREATE TABLE IF NOT EXISTS onward_gates (
+    queue varchar(100) NOT NULL,                    -- '': counted over all queues
+    lane varbinary(2500) NOT NULL,                  -- '': all jobs of the queue
+    full_at bigint NOT NULL DEFAULT 0,              -- when all tokens are there again
+    charged_at bigint NOT NULL DEFAULT 0,           -- when that was written
+    shut_until bigint NOT NULL DEFAULT 0,
+    shut_for bigint NOT NULL DEFAULT 0,             -- by a breaker: for so long afterwards one run at a time probes
+    CONSTRAINT CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0),
+    PRIMARY KEY (queue, lane)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
