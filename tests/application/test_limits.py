@@ -13,7 +13,7 @@ from onward.job.envelope import open_sealed
 from onward.testing import FakeClock
 
 
-@pytest.fixture(params=["memory://"])
+@pytest.fixture(params=["memory://", "sqlite:///{path}/jobs.db"])
 def url(request, tmp_path):
     return request.param.format(path=tmp_path)
 

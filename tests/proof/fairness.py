@@ -180,7 +180,9 @@ def _steady(backend: Any, looks: Looks, queue: str) -> int:
 @contextmanager
 def _counting(app: Onward, store: Any) -> Iterator[Looks]:
     backend: Any = app.connect().parts().backend
-    counter = {"sqlite": _steps, "postgresql": _pages, "mysql": _rows, "redis": _commands}[scheme_of(store.url())]
+    counter = {"sqlite": _steps, "postgresql": _pages, "mysql": _rows, "redis": _commands}[
+        scheme_of(store.url()).partition("+")[0]
+    ]
     with counter(backend, store) as looks:
         yield looks
 

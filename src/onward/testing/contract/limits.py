@@ -229,6 +229,13 @@ class LimitRowsContract:
 
         assert (state.running, state.tokens, state.opens_at, state.shut_until) == (3, 7, None, None)
 
+    def test_a_job_with_a_limit_by_key_too_tells_how_much_of_its_own_is_used(self, backend):
+        declare(backend, a_limit(running=3), a_limit(kind="key", running=2))
+        backend.enqueue(in_lane(2, "acme"))
+        claimed(backend)
+
+        assert [(state.row.kind, state.running) for state in backend.limits()] == [("job", 2), ("key", None)]
+
     def test_what_was_chosen_beats_what_is_declared_and_survives_a_declaration(self, backend):
         declare(backend, a_limit(running=5, rate="10/s"))
         assert backend.set_limit("job", "render", Bounds(running=1))
