@@ -79,12 +79,12 @@ class RedisLimits:
     def _now(self) -> int | None: ...
 
     @set_aside_and_repeat
-    def limits(self) -> Sequence[LimitState]:
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         now, found = self._run("limits", self._now())
         states = [
             state_of(_row(field.decode(), raw), _Seen(now, running, _gate(gate))) for field, raw, running, gate in found
         ]
-        return sorted(states, key=lambda state: (state.row.kind, state.row.name))
+        return sorted(states, key=lambda state: (state.row.kind, state.row.name))[:at_most]
 
     @set_aside_and_repeat
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
