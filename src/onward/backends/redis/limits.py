@@ -82,7 +82,9 @@ class RedisLimits:
     def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         now, found = self._run("limits", self._now())
         rows = {field.decode(): (_row(field.decode(), raw), running, gate) for field, raw, running, gate in found}
-        seen = _Seen(now, {_scope(row): (running, _gate(gate)) for row, running, gate in rows.values()})
+        # A job and its keys have one scope here, and only the job's has numbers.
+        counted = [each for each in rows.values() if each[0].kind != "key"]
+        seen = _Seen(now, {_scope(row): (running, _gate(gate)) for row, running, gate in counted})
         return [state_of(rows[field][0], seen) for field in sorted(rows)[:at_most]]
 
     @set_aside_and_repeat
