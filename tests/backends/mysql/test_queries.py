@@ -60,6 +60,25 @@ PARAMETERS = {
     "declared_at": 1,
     "booked_until": 1,
     "paused_at": None,
+    "place": 1_000,
+    "plain": 0,
+    "laned": 1_000,
+    "line": b"render/0001key",
+    "lane": b"render/0001key",
+    "behind": b"render0",
+    "since": 1,
+    "lanes": ["render/0001key", "render/0002key"],
+    "numbers": [1, 5, 7],
+    "scopes": [["q1", ""], ["", "render/"]],
+    "booked": [["0" * 32, 1]],
+    "kind": "queue",
+    "named": "q1",
+    "after_queue": "q",
+    "after_lane": b"",
+    "full_at": 1,
+    "charged_at": 1,
+    "shut_until": 1,
+    "shut_for": 1,
     "missed": 0,
     "sealed": b"",
 }
@@ -102,10 +121,22 @@ INDEXES = {
     "change_schedule": {"PRIMARY"},
     "drop_schedule": {"PRIMARY"},
     "schedules_seen": {"PRIMARY"},
+    "lane_heads": {"place_idx"},
+    "seen_heads": {"place_idx"},
+    "lock_stripes": {"PRIMARY"},
+    "running_in_queue": {"place_idx"},
+    "running_between": {"place_idx"},
+    "running_in_lanes": {"place_idx"},
+    "gates_of": {"PRIMARY"},
+    "book": {"PRIMARY"},
+    "lock_limit": {"PRIMARY"},
+    "gates": {"PRIMARY"},
+    "drop_gate": {"PRIMARY"},
     "lock_unbegun": {"PRIMARY"},
     "take_back": {"PRIMARY"},
 }
 WITH_ANSWER = {"put_schedule", "change_schedule", "drop_schedule"}  # a write, and whether it wrote
+SORTED = {"candidates", "due", "expired", "lane_heads", "seen_heads", "gates"}
 SMALL = {"queue", "wanted", "lease", "ended", "lost", "taken", "onward_queues", "onward_sessions"}
 
 
@@ -137,14 +168,21 @@ def test_every_statement_is_used():
 def full(mariadb):
     """Tables that are full: jobs that wait, jobs of the future and finished ones; statistics never taken."""
     mariadb.emptied()
-    columns = "id, queue, state, `rank`, place, available_at, max_crashes, enqueued_at, job, sealed"
+    columns = "id, queue, state, `rank`, available_at, max_crashes, enqueued_at, job, sealed"
     with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
-        for state, first, place in (("available", 0, "seq % 3"), ("scheduled", 1, "0")):
+        for state, first in (("available", 0), ("scheduled", 1)):
             at = "seq" if state == "available" else "(1 << 57) + seq"
             cursor.execute(
                 f"INSERT INTO onward_jobs ({columns}) SELECT lower(lpad(hex(seq * 2 + {first}), 32, '0')), 'q1', '{state}', "
-                f"seq % 3, {place}, {at}, 3, 1, 'work', 'x' FROM seq_1_to_{ROWS}"
+                f"seq % 3, {at}, 3, 1, 'work', 'x' FROM seq_1_to_{ROWS}"
             )
+        # Ten lanes have a thousand jobs each, and thousands have two.
+        number = "CASE WHEN seq % 2 THEN 256 * (seq % 20) ELSE seq % 10000 END"
+        cursor.execute(
+            f"INSERT INTO onward_jobs ({columns}, lane) SELECT concat('l', lower(lpad(hex(seq), 31, '0'))), 'laned', "
+            f"'available', 0, seq, 3, 1, 'render', 'x', concat('render/', lpad(hex({number}), 4, '0'), 'key') "
+            f"FROM seq_1_to_{ROWS // 4}"
+        )
         cursor.execute(
             "INSERT INTO onward_finished (id, queue, state, tombstone, finished_at, `rank`, available_at, delivery, "
             "max_crashes, enqueued_at, idempotency_ttl, attempts, crashes, interruptions, waits, job, sealed) "
@@ -167,8 +205,9 @@ def test_a_statement_walks_its_index(full, mariadb, name):
     walked = {step["key"] for step in plan if step["table"] and step["key"]}
     assert walked <= INDEXES[name]
     assert walked or all("json_table" in str(step["Extra"]).lower() or step["table"] is None for step in plan)
-    assert [step for step in plan if step["type"] == "ALL" and "Table function" not in str(step["Extra"])] == []
-    assert not any("filesort" in str(step["Extra"]) for step in plan if name in ("candidates", "due", "expired"))
+    whole = [step for step in plan if step["type"] == "ALL" and "Table function" not in str(step["Extra"])]
+    assert [step for step in whole if not step["table"].startswith("<derived")] == []
+    assert not any("filesort" in str(step["Extra"]) for step in plan if name in SORTED)
 
 
 @pytest.mark.promise("F44", "F45", "F46")

@@ -29,6 +29,7 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import Row, showing
 from onward.backends.sql.settling import singly, why
 from onward.backends.sql.statements import NamedSteps, ask
@@ -103,6 +104,7 @@ class ServerBackend(SetsRowsAside, Backend):
         lease_for = round(session.lease_for.total_seconds() * SECOND)
 
         def opened(tx: Any) -> Any:
+            declare(tx, session.limits)
             return tx.ask(
                 "open_session",
                 owner=session.owner,
