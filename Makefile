@@ -40,9 +40,9 @@ venv-from-debian:
 demo: $(PACKAGE) ## Watch an example shop at work, live on a terminal
 	@$(BIN)/onward demo
 
-# Real servers and killed processes on a busy machine: a test that fails is run once more, and the summary shows both.
+# Real servers and killed processes on a busy machine: a test that fails is run again, alone, and the summary shows both.
 test: check ## Everything that must hold before a commit: the checks, then every test
-	$(PYTEST) --reruns 1
+	$(PYTEST) --run-again
 
 check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/ruff check

@@ -13,13 +13,11 @@ from tests.servers.redis import PRODUCTS, redis_server
 
 for module in ("broker_workers", "contention", "forking", "restarting", "sweeping"):
     pytest.register_assert_rewrite(f"tests.backends.{module}")
-pytest_plugins = ["tests.ignored_signals", "tests.scheduling", "tests.standstill"]
+pytest_plugins = ["tests.ignored_signals", "tests.run_again", "tests.scheduling", "tests.standstill"]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)
-# How many tests of a whole run may fail once and pass when run again (`make test` runs them again; plain pytest does not).
-RERUNS = 3
 
 collect_ignore = ["hostile.py"]  # whatever looks for examples in there meets what it is made of
 
@@ -97,25 +95,7 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session):
-    """What passed only when it was run again is told; and where that happens often, something is wrong."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if (
-        reporter is not None
-        and len(reporter.stats.get("rerun", [])) > RERUNS
-        and session.exitstatus == pytest.ExitCode.OK
-    ):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
 def pytest_terminal_summary(terminalreporter):
-    again = terminalreporter.stats.get("rerun", [])
-    if again:
-        terminalreporter.section(f"failed once and run again: {len(again)}; more than {RERUNS} fail the run", red=True)
-        for report in again:
-            terminalreporter.write_line(report.nodeid, red=True)
-            terminalreporter.write_line(report.longreprtext)
     outcomes = [outcome for outcomes in terminalreporter.stats.values() for outcome in outcomes]
     # A test's later phases repeat its properties: read them once.
     calls = [outcome for outcome in outcomes if getattr(outcome, "when", None) == "call"]

@@ -51,6 +51,7 @@ CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
 CRON = "tests/flow/test_cron.py"
+BREAKERS = "tests/application/test_breakers.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -968,6 +969,53 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
+    ),
+    Mutant(
+        "M150",
+        "a run that fails while its job is shut burns an attempt",
+        (
+            Edit(
+                "src/onward/flow/breaker.py",
+                "        if blamed and self.shut_until > now:\n",
+                "        if blamed and self.shut_until > now and False:\n",
+            ),
+        ),
+        (f"{BREAKERS}::TestNothingIsLost::test_a_run_under_way_that_fails_while_it_is_shut_burns_nothing[memory]",),
+    ),
+    Mutant(
+        "M151",
+        "a probe that succeeds opens nothing",
+        (
+            Edit(
+                "src/onward/flow/breaker.py",
+                "        return Verdict(shut_for=0)\n",
+                "        return _NOTHING\n",
+            ),
+        ),
+        (f"{BREAKERS}::TestShutting::test_a_probe_that_succeeds_opens_for_all_at_once[memory]",),
+    ),
+    Mutant(
+        "M152",
+        "a probe that fails shuts for as long as the first time",
+        (Edit("src/onward/flow/breaker.py", "min(2 * probe, self._longest)", "self._pause"),),
+        (f"{BREAKERS}::TestShutting::test_each_probe_that_fails_shuts_for_twice_as_long_up_to_the_longest[memory]",),
+    ),
+    Mutant(
+        "M153",
+        "a transfer forgets the lanes of jobs (memory)",
+        (
+            Edit(
+                f"{MEMORY}/transfer.py",
+                "    return MemoryJob(sealed, **",
+                "    return MemoryJob(msgspec.structs.replace(sealed, lane=None), **",
+            ),
+            Edit(
+                f"{MEMORY}/transfer.py",
+                "from onward.backend import Note",
+                "import msgspec\nfrom onward.backend import Note",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
         "M101",

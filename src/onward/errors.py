@@ -9,6 +9,8 @@
     ├── InvalidLimit (ValueError)        a rate that cannot be read, or a limit that could never be kept
     ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
     ├── ScheduleNotFound (LookupError)   no schedule of this name
+    ├── FlowError (ValueError)           a flow that cannot be, or a node or result that is not there
+    ├── FlowNotFound (LookupError)       no flow of this id: never enqueued here, pruned or not committed yet
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
@@ -75,6 +77,8 @@ __all__ = [
     "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
+    "FlowError",
+    "FlowNotFound",
     "HookError",
     "InvalidLimit",
     "InvalidName",
@@ -148,7 +152,7 @@ class InvalidSchedule(OnwardError, ValueError):
 
 
 class InvalidLimit(OnwardError, ValueError):
-    """A rate that cannot be read, or a limit that could never be kept."""
+    """A rate that cannot be read, or a limit or a breaker that could never be kept."""
 
 
 class ScheduleTaken(OnwardError, ValueError):
@@ -157,6 +161,14 @@ class ScheduleTaken(OnwardError, ValueError):
 
 class ScheduleNotFound(OnwardError, LookupError):
     """There is no schedule of this name."""
+
+
+class FlowError(OnwardError, ValueError):
+    """A flow that cannot be stored, or a node or a result of it that is not there.  Nothing was stored."""
+
+
+class FlowNotFound(OnwardError, LookupError):
+    """No flow with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
 
 
 class PayloadTooLarge(OnwardError, ValueError):

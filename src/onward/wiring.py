@@ -17,6 +17,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.breakers import Breakers
 from onward.attempt.notebook import notes_of
 from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
@@ -157,6 +158,7 @@ class Parts:
             self.backend,
             keys.encryption,
             self.dead_letters.copy_of,
+            Breakers(self.backend, self.registry, self.clock),
             keep_completed=settings.retention[State.COMPLETED] != 0,
             drop_dead=settings.drop_on_dlq_failure,
         )

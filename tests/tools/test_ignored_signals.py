@@ -1,11 +1,10 @@
 """A test run in the background, where the shell has SIGINT ignored, or under `nohup`."""
 
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from tests.tools.pytest_runs import HOUSE, pytest_command, pytest_environment
 
 TESTS = """
 import os
@@ -37,10 +36,11 @@ def test_control_c_can_be_asked_for(ctrl_c):
 def test_programs_that_tests_start_can_be_interrupted(tmp_path, processes):
     file = tmp_path / "test_it.py"
     file.write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.ignored_signals", *processes, "--rootdir", tmp_path, file]
+    command = pytest_command(*processes, "--rootdir", tmp_path, file, plugins=["tests.ignored_signals"])
     run = subprocess.run(
-        ["/bin/sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *map(os.fspath, command)],
-        cwd=Path(__file__).parents[2],
+        ["/bin/sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *command],
+        cwd=HOUSE,
+        env=pytest_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

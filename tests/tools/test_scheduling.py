@@ -1,12 +1,10 @@
 """A test run whose processes take tests from both ends of one queue."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from tests.tools.pytest_runs import pytest_run
 
 TESTS = """
 import json, os, time
@@ -41,16 +39,16 @@ def run(tmp_path):
 
     def run(*options, **environment):
         """Run computing tests and waiting ones in two processes; give the output, and the tests of each process."""
-        own = ["-n", "2", "-p", "tests.scheduling", "-p", "no:cacheprovider"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "pytest", *own, *options, "--import-mode=importlib", "--rootdir", str(tmp_path)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=100,
-            check=False,
+        ended = pytest_run(
+            "-n",
+            "2",
+            *options,
+            "--import-mode=importlib",
+            "--rootdir",
+            tmp_path,
+            plugins=["tests.scheduling"],
+            folder=tmp_path,
+            **environment,
         )
         ran = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
         return ended.stdout, ran

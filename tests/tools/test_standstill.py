@@ -1,11 +1,10 @@
 """A test run in which a test holds the interpreter's lock for ever, where no time-out of Python counts."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from tests.tools.pytest_runs import HOUSE, pytest_run
 
 # Locks a mutex twice, and keeps the interpreter's lock meanwhile.  Signals do not end it.
 STILL = """
@@ -45,22 +44,14 @@ def run(tmp_path):
     (tmp_path / "test_it.py").write_text(STILL)
 
     def run(*options):
-        own = ["-p", "tests.standstill", "-o", "standstill_margin=1", "-o", "timeout=1", "--rootdir", str(tmp_path)]
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", *own, *options, str(tmp_path / "test_it.py")],
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        own = ["-o", "standstill_margin=1", "-o", "timeout=1", "--rootdir", tmp_path]
+        return pytest_run(*own, *options, tmp_path / "test_it.py", plugins=["tests.standstill"], folder=HOUSE)
 
     return run
 
 
 def test_it_is_ended_and_named_and_the_others_are_run(run):
-    ended = run("-n", "1", "--reruns", "1")  # as `make test` does
+    ended = run("-n", "1")
 
     assert ended.returncode == 1, ended.stdout
     for still in ("test_still[one]", "test_that_fails_and_is_still_in_its_teardown"):

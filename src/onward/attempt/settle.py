@@ -14,6 +14,7 @@ from itertools import chain
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.attempt.breakers import Breakers, opened_by
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
@@ -49,6 +50,7 @@ class Settler:
         backend: Backend,
         encryption: Encryption,
         dead_letter_copy: Callable[[Attempt, Dead], Envelope | None],
+        breakers: Breakers,
         *,
         keep_completed: bool,
         drop_dead: bool,
@@ -60,15 +62,20 @@ class Settler:
         self._backend = backend
         self._encryption = encryption
         self._dead_letter_copy = dead_letter_copy
+        self._breakers = breakers
         self._keep = keep_completed
         self._drop_dead = drop_dead
         self._told: set[str] = set()  # jobs that raised Throttle and have no lane to shut
 
     def settlement(self, attempt: Attempt) -> Settlement:
-        """Return the one move that an outcome means.
+        """Return the one move that an outcome means, and count it for the breaker of its job.
 
         Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Any other error would be repeated.
         """
+        settlement = self._move(attempt)
+        return settlement if attempt.blamed is None else self._breakers.applied(attempt, settlement)
+
+    def _move(self, attempt: Attempt) -> Settlement:
         lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
         match attempt.outcome:
             case Done():
@@ -123,6 +130,8 @@ class Settler:
     def completion(self, lease: Lease, result: bytes | None, note: str | None) -> Settlement:
         """Return the settlement of a job that its handler completes in a transaction, as it is stored."""
         item = Settlement.ack(lease, result, reason=note, keep=self._keep, quotes=note is not None)
+        if (gate := opened_by(lease)) is not None:
+            item = msgspec.structs.replace(item, gate=gate)
         return self._encryption.settlement(item)
 
     def exchange(self, owner: str, settlements: Sequence[Settlement], claim: Claim | None = None) -> Exchange:

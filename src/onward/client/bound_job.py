@@ -220,8 +220,9 @@ def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Clien
         single_instance=definition.single_instance,
         priority=definition.priority != 0,
         limit=definition.limit is not None,
+        breaker=definition.breaker is not None,
     )
-    client.letters.lanes.add(definition.name, entry.arguments, definition.limit)
+    client.letters.lanes.add(definition.name, entry.arguments, definition.limit, definition.breaker)
     client.letters.registry.add(entry)
     return Job(entry, client, handles)
 

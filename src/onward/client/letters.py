@@ -332,6 +332,7 @@ _NEEDED = {
     "priority": "priorities",
     "delay": "delays",
     "limit": "lanes",
+    "breaker": "lanes",
     "lane": "lanes",
     "fair_by": "lanes",
     "queue_limits": "lanes",

@@ -158,6 +158,8 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     cost: int | None = None  # tokens that a start takes, if not 1
     tombstone: bool = False
     runs: tuple[Run, ...] = ()
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None
 
     @property
     def is_finished(self) -> bool:

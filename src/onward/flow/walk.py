@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from onward.flow.lanes import behind, group_of, random_start
+from onward.flow.lanes import ahead_of, behind, group_of, random_start
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
@@ -333,7 +333,7 @@ class _Group(Generic[J]):
         # From the cursor up to the end, then from the start; a circle that began above the cursor ends there.
         parts = [(cursor, begun + "\0")] if begun > cursor else [(cursor, behind(self.name)), ("", begun + "\0")]
         for after, before in parts:
-            at = max(after, self.name[:-1])
+            at = max(after, ahead_of(self.name))
             while (lane := self._walk.view.lane_after(self._queue, self._rank, at, before)) is not None:
                 if not self._walk.jump():
                     cursors.groups[self._queue], cursors.lanes[place[::2]] = self.name, at
@@ -350,7 +350,7 @@ class _Group(Generic[J]):
         at = random_start(self.name)
         while len(found) < _DRAWN_FROM:
             lane = view.lane_after(self._queue, self._rank, at, behind(self.name))
-            lane = lane or view.lane_after(self._queue, self._rank, self.name[:-1], behind(self.name))
+            lane = lane or view.lane_after(self._queue, self._rank, ahead_of(self.name), behind(self.name))
             if lane is None or (found and lane == found[0]):
                 break
             found.append(lane)

@@ -105,6 +105,15 @@ class RunningContract:
         assert len(claimed(backend)) == 3
         assert claimed(backend) == []
 
+    @pytest.mark.parametrize("other", ["render.all", "render-all", "renderer", "rende"])
+    def test_jobs_whose_names_begin_alike_are_counted_apart(self, backend, other):
+        declare(backend, a_limit(running=3), a_limit(other, running=1))
+        backend.enqueue(in_lane(4) + in_lane(4, of=other) + in_lane(4, "acme", of=other) + in_lane(4, "acme"))
+
+        jobs = Counter(str(lease.lane).split("/")[0] for lease in claimed(backend))
+
+        assert jobs == {"render": 3, other: 1}
+
     def test_a_queue_counts_every_lease_of_it(self, backend):
         declare(backend, a_limit("default", "queue", running=4))
         backend.enqueue(some_envelopes(5) + in_lane(5) + in_lane(2, "acme", of=""))

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing
 -- One batch of a walk over the finished jobs by id.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 local queue, dry_run = A[7], A[8]
