@@ -126,7 +126,7 @@ class Walk(Generic[J]):
         self._begins = limit if begins is None else min(limit, begins)
         self._bounded = bounded
         self._jumps = limit + _MORE_LANES
-        self._rooms: dict[Scope, LimitRoom] = {}
+        self._rooms: dict[Scope, LimitRoom | None] = {}
         self._picks: list[Pick[J]] = []
         self._booked: list[tuple[J, int]] = []
         self._opens_at: int | None = None
@@ -149,7 +149,7 @@ class Walk(Generic[J]):
             self._priority(queue, rank, until)
 
     def result(self) -> Walked[J]:
-        charges = {scope: room.bucket for scope, room in self._rooms.items() if room.charged}
+        charges = {scope: room.bucket for scope, room in self._rooms.items() if room is not None and room.charged}
         return Walked(self._picks, self._more, self._opens_at, self._booked, charges, self._awaits_slots)
 
     def _priority(self, queue: str, rank: int, until: int) -> None:
@@ -266,16 +266,18 @@ class Walk(Generic[J]):
 
     def room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
         """Return what a scope has left; None if nothing bounds it."""
-        found = self._rooms.get(scope)
-        if found is None:
-            view = self.view
-            bounds, gate = view.bounds(kind, name), view.gate(scope)
-            if not bounds and not gate.is_shut(view.now) and not gate.probes(view.now):
-                return None
-            running = view.running(scope) if bounds.running is not None else 0
-            probing = view.running(scope, gate.shut_until) if gate.probes(view.now) else 0
-            found = self._rooms[scope] = LimitRoom(bounds, gate, view.now, running=running, probing=probing)
-        return found
+        if scope not in self._rooms:
+            self._rooms[scope] = self._found_room(scope, kind, name)
+        return self._rooms[scope]
+
+    def _found_room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
+        view = self.view
+        bounds, gate = view.bounds(kind, name), view.gate(scope)
+        if not bounds and not gate.is_shut(view.now) and not gate.probes(view.now):
+            return None
+        running = view.running(scope) if bounds.running is not None else 0
+        probing = view.running(scope, gate.shut_until) if gate.probes(view.now) else 0
+        return LimitRoom(bounds, gate, view.now, running=running, probing=probing)
 
 
 class _Group(Generic[J]):
@@ -370,9 +372,10 @@ class _Line(Generic[J]):
         self._ended = False
 
     def next(self, share: int) -> J | None:
-        """Return the next job of the lane; looks at ``share`` at a time."""
+        """Return the next job of the lane; looks at its head first, then at ``share`` at a time."""
         while not self._jobs and not self._ended:
-            found = self._walk.view.heads(*self._place, self._seen, share)
+            count = share if self._seen else 1  # nobody knows yet how many lanes share what is wanted
+            found = self._walk.view.heads(*self._place, self._seen, count)
             self._seen += len(found)
             self._ended = not found
             self._jobs.extend(job for job in found if job.id not in self._walk.released)

@@ -1114,7 +1114,7 @@ SELECT 'once', new.name, new.job_id, new.token, new.until
 -- The counters end one below what a claim may write.
 SELECT id AS `key`, id, queue, job, sealed, state, `rank`, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, :now
+       progress, owner, convert(lane USING utf8mb4), cost, :now
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646

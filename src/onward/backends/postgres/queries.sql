@@ -1189,7 +1189,7 @@ ON CONFLICT (kind, key) DO UPDATE
 -- The counters end one below what a claim may write.
 SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, onward_now(:now)
+       progress, owner, lane, cost, onward_now(:now)
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
