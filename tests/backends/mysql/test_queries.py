@@ -9,9 +9,12 @@ import pytest
 
 from onward.backend import Claim, Query, Settlement, Turn
 from onward.backends.mysql import MySQLBackend, queries
+from onward.backends.mysql.connection import Connection
+from onward.backends.mysql.lanes import MOST_LOCKED
 from onward.backends.mysql.literals import literal
 from onward.job.states import State
 from onward.testing.contract.builders import a_session, some_envelopes
+from onward.testing.contract.lanes import a_limit, declare
 from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
@@ -229,6 +232,69 @@ def test_a_turn_looks_at_as_many_rows_as_it_moves(full, mariadb, open_full, repo
     assert looked_at < 15 * LIMIT
 
 
+@contextmanager
+def packets_of(monkeypatch):
+    """The packets that are sent meanwhile."""
+    sent = []
+    with monkeypatch.context() as patch:
+        send = Connection.send
+        patch.setattr(Connection, "send", lambda self, sql: sent.append(sql) or send(self, sql))
+        yield sent
+
+
+@pytest.mark.promise("L51")
+@pytest.mark.parametrize(
+    ("limits", "claimed", "at_most"),
+    [
+        ((), LIMIT, 10),
+        ((a_limit(running=20),), 20, 12),
+        ((a_limit(running=LIMIT), a_limit(kind="key", running=1)), LIMIT, 14),
+        ((a_limit(kind="key", rate="5/min"),), MOST_LOCKED, 12),
+        ((a_limit("laned", "queue", running=10),), 10, 14),
+    ],
+    ids=["fair", "a job", "a job and its keys", "a rate of each key", "a queue"],
+)
+def test_a_walk_looks_at_as_many_rows_as_it_takes(open_full, limits, claimed, at_most, monkeypatch, report, request):
+    backend = open_full()
+    declare(backend, *limits, owner="w")
+    turn = Turn(owner="w", claim=Claim(queues=("laned",), limit=LIMIT))
+
+    try:
+        with reads_of(backend) as reads, packets_of(monkeypatch) as packets:
+            leases = backend.turn(turn).leases
+        with reads_of(backend) as again:
+            backend.turn(turn)
+    finally:
+        backend.reap(owner="w", started=())
+        backend._with_retries(lambda connection: connection.send(b"DELETE FROM onward_limits;DELETE FROM onward_gates"))
+
+    assert len(leases) == claimed
+    report(
+        f"MariaDB, {request.node.callspec.id}: {claimed} of {ROWS // 4:,} by {reads[0]} reads in {len(packets)} packets"
+    )
+    assert reads.pop() < 25 * LIMIT
+    assert again.pop() < 25 * LIMIT
+    assert len(packets) <= at_most
+
+
+@pytest.mark.promise("L46", "L51")
+def test_a_full_job_is_one_step_however_much_waits(open_full, monkeypatch):
+    backend = open_full()
+    declare(backend, a_limit(running=1), owner="w")
+    turn = Turn(owner="w", claim=Claim(queues=("laned",), limit=LIMIT))
+    try:
+        leases = backend.turn(turn).leases
+        with reads_of(backend) as reads, packets_of(monkeypatch) as packets:
+            result = backend.turn(turn)
+    finally:
+        backend.reap(owner="w", started=())
+        backend._with_retries(lambda connection: connection.send(b"DELETE FROM onward_limits"))
+
+    assert (len(leases), len(result.leases), result.more) == (1, 0, False)
+    assert reads.pop() < 100
+    assert len(packets) <= 7
+
+
 @pytest.fixture
 def open_full(full, mariadb):
     """Open the full tables without emptying them."""
@@ -253,12 +319,13 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
     "look",
     [
         lambda backend: backend.wait(["q2", "q3"], 0),
+        lambda backend: backend._look(["laned"]),
         lambda backend: backend.overview(at_most=100),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
         lambda backend: backend.queues_with_work("q"),
     ],
-    ids=["wait", "overview", "list", "prune", "queues with work"],
+    ids=["wait", "wait for lanes", "overview", "list", "prune", "queues with work"],
 )
 def test_a_look_costs_the_same_however_much_there_is(open_full, look):
     backend = open_full()

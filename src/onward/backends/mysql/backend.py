@@ -29,7 +29,7 @@ from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
-from onward.backends.mysql.lanes import MySQLView
+from onward.backends.mysql.lane_view import MySQLView
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling

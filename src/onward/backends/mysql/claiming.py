@@ -10,6 +10,7 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.mysql import holds, lanes
+from onward.backends.mysql.lane_view import Head
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.base.clock import SECOND
 from onward.flow.walk import MOST_BOOKED, Cursors, Pick, Walked
@@ -19,7 +20,7 @@ from onward.job.states import State
 
 __all__ = ["Claimed", "PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
 
-_NOTHING: Walked[lanes.Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
+_NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None, None)
 _decode = msgspec.json.Decoder(
@@ -116,7 +117,7 @@ def _plain(tx: Transaction, asked: PendingClaim, served: Sequence[_QueueLook], f
     return claimed
 
 
-def _probing(leases: list[Lease], picks: Sequence[Pick[lanes.Head]]) -> list[Lease]:
+def _probing(leases: list[Lease], picks: Sequence[Pick[Head]]) -> list[Lease]:
     """Return the leases, and for those that show whether their job may open, how long it was shut."""
     probes = [pick.probe for pick in picks]
     if not any(probes):

@@ -1,252 +1,29 @@
-"""Claims by lanes: what a walk asks of a database, many lanes at a time.
+"""Claims by lanes: the walk of `onward.flow.walk` over a database, and the locks that keep limits exact.
 
-The walk itself is `onward.flow.walk`.  It asks for one lane after the other, and every answer over a network takes its time.
-So the view reads ahead: some lanes by one packet of jumps, what runs in them and their gates by another, and the first jobs
-of as many lanes as are wanted by a third.
-
-**Locks.**  Whatever bounds a queue, a job or a lane has a stripe, a row of a table that is always there.  A claim counts
-without a lock first; where there seems to be room it locks the stripe and counts again, by a later statement, which sees all
-that was committed before the stripe was free.  A stripe that another turn has is left to it, and its lane passed over.  The
-lanes of a job whose own stripe is locked need none, and neither do lanes that nothing bounds.
+Whatever bounds a queue, a job or a lane has a stripe, a row of a table that is always there.  A claim counts without a lock
+first; where there seems to be room it locks the stripe and counts again, by a later statement, which sees all that was
+committed before the stripe was free.  A stripe that another turn has is left to it, and its lane passed over.  The lanes of
+a job whose own stripe is locked need none, and neither do lanes that nothing bounds.
 """
 
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from onward.backend import Claim, Kind, LimitRow
-from onward.backends.mysql.transaction import Reply, Row, Transaction
-from onward.backends.sql.limits import charge, gate_of, limits_of
-from onward.flow.lanes import behind, group_of
-from onward.flow.limits import Bounds
+from onward.backend import Claim
+from onward.backends.mysql.lane_view import OPEN, Head, MySQLView
+from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.limits import charge
+from onward.flow.lanes import group_of
 from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.walk import PLAIN, Cursors, Walk, Walked
 
-__all__ = ["MOST_LOCKED", "STRIPES", "Head", "LockingView", "MySQLView", "opens_at", "stripe_of", "walk_lanes"]
+__all__ = ["MOST_LOCKED", "STRIPES", "LockingView", "opens_at", "stripe_of", "walk_lanes"]
 
-LANED = 1_000  # by which the places of jobs with lanes are higher than those of plain ones
 MOST_LOCKED = 32
 STRIPES = 1_024
-_FIRST_JUMPS, _MOST_JUMPS = 8, 128  # of one packet
-_AHEAD = 64  # lanes whose limits are looked at together
-_LOWEST = -(1 << 40)
-_NO_BOUNDS = Bounds()
-_OPEN = Gate()
-_LEFT_TO_OTHERS = Gate(shut_until=FOREVER)  # for a turn: no instant is known at which it opens
-
-
-class Head(NamedTuple):
-    """One of the first jobs of a lane."""
-
-    id: str
-    crashes: int
-    cost: int | None
-    row: Row  # in the shape of `candidates`
-
-
-class _Jobs:
-    """What is known of one line: the jobs that were read, and whether there may be more."""
-
-    def __init__(self) -> None:
-        self.heads: list[Head] = []
-        self.ended = False
-
-
-class _Lanes:
-    """The lanes of one priority of a queue, as far as they were read: stretches without a gap."""
-
-    def __init__(self) -> None:
-        self._stretches: list[
-            tuple[str, str | None, list[str]]
-        ] = []  # behind which, up to which (None: the end), lanes
-
-    def after(self, lane: str) -> tuple[bool, str | None]:
-        """Return whether it is known which lane comes next, and that lane."""
-        for begin, end, lanes in self._stretches:
-            if begin <= lane and (end is None or lane < end):
-                at = bisect_right(lanes, lane)
-                return True, lanes[at] if at < len(lanes) else None
-        return False, None
-
-    def add(self, after: str, lanes: list[str], *, ended: bool) -> None:
-        self._stretches.append((after, None if ended else lanes[-1], lanes))
-
-    @property
-    def jumps(self) -> int:
-        """How many to make next: more every time."""
-        return min(_FIRST_JUMPS << 2 * len(self._stretches), _MOST_JUMPS)
-
-    def known(self) -> list[str]:
-        """Return all that were read, in their order."""
-        return sorted({lane for _, _, lanes in self._stretches for lane in lanes})
-
-
-class MySQLView:
-    """What a walk asks, for a look that claims nothing."""
-
-    _heads_statement = "seen_heads"
-
-    def __init__(self, tx: Transaction, now: int) -> None:
-        self.now = now
-        self.walk: Walk[Head] | None = None
-        self._tx = tx
-        self._limits: Mapping[tuple[Kind, str], LimitRow] | None = None
-        self._has_gates = True
-        self._places: dict[tuple[str, int | None], tuple[int | None, int | None]] = {}
-        self._lanes: dict[tuple[str, int], _Lanes] = {}
-        self._lines: dict[tuple[str, int, str], _Jobs] = {}
-        self._gates: dict[Scope, Gate] = {}
-        self._running: dict[Scope, int] = {}
-
-    def rank_after(self, queue: str, rank: int | None) -> int | None:
-        return min((each for each in self._next_places(queue, rank) if each is not None), default=None)
-
-    def lane_after(self, queue: str, rank: int, after: str, before: str) -> str | None:
-        lanes = self._lanes.setdefault((queue, rank), _Lanes())
-        known, lane = lanes.after(after)
-        if not known:
-            self._read_lanes(queue, rank, after, lanes)
-            _, lane = lanes.after(after)
-        return lane if lane is not None and lane < before else None
-
-    def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[Head]:
-        line = self._lines.get((queue, rank, lane))
-        if line is None or (len(line.heads) <= skip and not line.ended):
-            self._read_heads(queue, rank, lane, count)
-            line = self._lines[queue, rank, lane]
-        return line.heads[skip : skip + count]
-
-    def bounds(self, kind: Kind, name: str) -> Bounds:
-        if self._limits is None:
-            any_gate = self._tx.ask("any_gate")
-            self._limits = limits_of(self._tx)
-            self._has_gates = bool(any_gate.value())
-        row = self._limits.get((kind, name))
-        return _NO_BOUNDS if row is None else row.bounds
-
-    def gate(self, scope: Scope) -> Gate:
-        self._look_at(scope)
-        return self._gates[scope]
-
-    def running(self, scope: Scope, since: int = 0) -> int:
-        self._look_at(scope)
-        if since:
-            return _count(self._tx, scope, since)
-        if scope not in self._running:
-            self._running[scope] = _count(self._tx, scope)
-        return self._running[scope]
-
-    # Reading ahead
-
-    @property
-    def _wanted(self) -> int:
-        return 1 if self.walk is None else max(1, self.walk.wanted)
-
-    def _next_places(self, queue: str, rank: int | None) -> tuple[int | None, int | None]:
-        """Return the next priorities of plain jobs and of jobs with lanes."""
-        if (queue, rank) not in self._places:
-            after = _LOWEST if rank is None else rank
-            laned = LANED // 2 if rank is None else rank + LANED
-            plain, other = self._tx.ask("next_places", queue=queue, plain=after, laned=laned).rows()[0]
-            found = None if plain is None or plain > LANED // 2 else plain, None if other is None else other - LANED
-            self._places[queue, rank] = found
-        return self._places[queue, rank]
-
-    def _read_lanes(self, queue: str, rank: int, after: str, lanes: _Lanes) -> None:
-        jumps = lanes.jumps
-        self._tx.ask("walk_from", lane=after.encode())
-        for _ in range(jumps):
-            self._tx.ask("walk_lanes", queue=queue, place=rank + LANED)
-        text = self._tx.ask("walked_lanes").value()
-        found = [] if text is None else bytes(text).decode().split("\n")
-        lanes.add(after, found, ended=len(found) < jumps)
-
-    def _read_heads(self, queue: str, rank: int, lane: str, count: int) -> None:
-        """Read the first jobs of a line; and of those that will come next, as far as that is known."""
-        line = self._lines.get((queue, rank, lane))
-        if not self._is_ready(lane):
-            wanted = {lane: count}  # to be booked
-        elif line is not None:
-            wanted = {lane: len(line.heads) + min(count, self._most(queue, lane))}
-        elif lane == PLAIN:
-            wanted = {lane: -(-self._most(queue, lane) // (1 if self._lanes.get((queue, rank)) is None else 2))}
-        else:
-            most = self._most(queue, group_of(lane))
-            others = (each for each in self._following(queue, rank, lane) if (queue, rank, each) not in self._lines)
-            chosen = [lane, *islice(filter(self._is_ready, others), most - 1)]
-            share = -(-most // len(chosen))
-            # Along the index: two turns that want the same lanes lock them in one order.
-            wanted = {each: min(share, self._most(queue, each)) for each in sorted(chosen)}
-        self._ask_heads(queue, rank, wanted)
-
-    def _most(self, queue: str, lane: str) -> int:
-        """Return how many jobs of a lane can be taken at most, as far as is known."""
-        scopes = [Scope.of_queue(queue)]
-        if lane != PLAIN:
-            scopes += [Scope.of_lane(group_of(lane)), Scope.of_lane(lane)]
-        bounded = [(self._bounds_of(scope).running, self._running.get(scope, 0)) for scope in scopes]
-        return max(1, min([self._wanted, *(most - number for most, number in bounded if most is not None)]))
-
-    def _ask_heads(self, queue: str, rank: int, wanted: Mapping[str, int]) -> None:
-        lines = [_line_of(queue, rank, lane) | {"limit": limit} for lane, limit in wanted.items()]
-        found: dict[str, list[Head]] = {lane: [] for lane in wanted}
-        for *row, _, line, crashes, cost in self._tx.ask_each(self._heads_statement, lines).rows():
-            found[PLAIN if line is None else bytes(line).decode()].append(Head(row[0], crashes, cost, tuple(row)))
-        for lane, heads in found.items():
-            jobs = self._lines.setdefault((queue, rank, lane), _Jobs())
-            known = {head.id for head in jobs.heads}
-            jobs.heads += (head for head in heads if head.id not in known)
-            jobs.ended = len(heads) < wanted[lane] or len(jobs.heads) == len(known)
-
-    def _is_ready(self, lane: str) -> bool:
-        """Return whether jobs of a lane may be taken, as far as that is known."""
-        return True
-
-    def _following(self, queue: str, rank: int, lane: str) -> list[str]:
-        """Return the lanes of the same job that a walk meets after this one, as far as they were read."""
-        lanes = self._lanes.get((queue, rank))
-        known = [] if lanes is None else [each for each in lanes.known() if group_of(each) == group_of(lane)]
-        at = bisect_right(known, lane)
-        return [each for each in known[at:] + known[:at] if each != lane]
-
-    def _look_at(self, scope: Scope) -> None:
-        """Read the gate of a scope, and those that a walk will ask for next."""
-        if scope not in self._gates:
-            self._read([each for each in self._asked_with(scope) if each not in self._gates])
-
-    def _read(self, scopes: Sequence[Scope]) -> None:
-        """Read gates, and count what runs where that is bounded, by one packet."""
-        if not scopes:
-            return
-        counted = {scope for scope in scopes if self._bounds_of(scope).running is not None}
-        gates = self._tx.ask("gates_of", scopes=scopes) if self._has_gates else None
-        counts = _Counts(self._tx, counted)
-        found = {} if gates is None else dict(gate_of(row) for row in gates.rows())
-        self._gates |= {scope: found.get(scope, _OPEN) for scope in scopes}
-        self._running |= counts.read()
-
-    def _asked_with(self, scope: Scope) -> list[Scope]:
-        """Return a scope and those that will be asked for next: other lanes of the same job, other jobs."""
-        if scope.lane == PLAIN:
-            return [scope]
-        if scope.lane == group_of(scope.lane):
-            groups = {group_of(lane) for lanes in self._lanes.values() for lane in lanes.known()}
-            others = [Scope.of_lane(group) for group in sorted(groups) if group != "/"]
-        else:
-            place = next((place for place, lanes in self._lanes.items() if scope.lane in lanes.known()), None)
-            following = [] if place is None else self._following(*place, scope.lane)
-            others = [Scope.of_lane(lane) for lane in following if lane != group_of(lane)]
-        return [scope, *(each for each in others if each != scope)][:_AHEAD]
-
-    def _bounds_of(self, scope: Scope) -> Bounds:
-        if scope.lane == PLAIN:
-            return self.bounds("queue", scope.queue)
-        group = group_of(scope.lane)
-        return self.bounds("job" if scope.lane == group else "key", group[:-1])
+_LEFT_TO_OTHERS = Gate(shut_until=FOREVER)  # for this turn: no instant is known at which it opens
 
 
 class LockingView(MySQLView):
@@ -257,7 +34,6 @@ class LockingView(MySQLView):
     def __init__(self, tx: Transaction, now: int) -> None:
         super().__init__(tx, now)
         self.locked: set[Scope] = set()
-        self.stopped = False  # it wanted more stripes than a claim may lock
         self._settled: set[Scope] = set()  # nothing about them will change in this walk
 
     def _look_at(self, scope: Scope) -> None:
@@ -269,9 +45,12 @@ class LockingView(MySQLView):
         self._settled |= set(scopes) - set(waiting)
         if scope not in waiting:
             return
-        wanted = waiting[: min(self._wanted, MOST_LOCKED - len(self.locked))]
-        self.stopped = self.stopped or not wanted
-        self._lock(wanted or [scope], most=len(wanted))
+        if len(self.locked) < MOST_LOCKED:
+            self._lock(waiting[: min(self._wanted, MOST_LOCKED - len(self.locked))])
+        else:
+            self._leave(scope)
+            assert self.walk is not None
+            self.walk.stop()
 
     def _needs_lock(self, scope: Scope) -> bool:
         """Return whether something bounds a scope, and leaves room as far as is known."""
@@ -286,43 +65,30 @@ class LockingView(MySQLView):
         """Return whether every other claim of a scope needs a stripe that this one has: its own, or that of its job."""
         return scope in self.locked or (scope.lane != PLAIN and Scope.of_lane(group_of(scope.lane)) in self.locked)
 
-    def _lock(self, scopes: Sequence[Scope], *, most: int) -> None:
-        """Lock the stripes of scopes and count again; shut those whose stripe another turn has."""
-        numbers = {scope: stripe_of(scope) for scope in scopes[:most]}
-        reply = self._tx.ask("lock_stripes", numbers=sorted(set(numbers.values()))) if numbers else None
+    def _lock(self, scopes: Sequence[Scope]) -> None:
+        """Lock the stripes of scopes and count again; leave those whose stripe another turn has to it."""
+        reply = self._tx.ask("lock_stripes", numbers=sorted({stripe_of(scope) for scope in scopes}))
         self._has_gates = True
         self._read(scopes)
-        got = set() if reply is None else {number for (number,) in reply.rows()}
-        for scope in scopes:
-            if numbers.get(scope) in got:
-                self.locked.add(scope)
-            else:
-                self._gates[scope] = _LEFT_TO_OTHERS
+        got = {number for (number,) in reply.rows()}
+        self.locked |= {scope for scope in scopes if stripe_of(scope) in got}
         self._settled |= set(scopes)
+        for scope in scopes:
+            if scope not in self.locked:
+                self._leave(scope)
+
+    def _leave(self, scope: Scope) -> None:
+        self._gates[scope] = _LEFT_TO_OTHERS
+        self._settled.add(scope)
 
     def _is_ready(self, lane: str) -> bool:
         if lane in (PLAIN, group_of(lane)):
             return True
         scope = Scope.of_lane(lane)
-        bounds, gate = self._bounds_of(scope), self._gates.get(scope, _OPEN)
+        bounds, gate = self._bounds_of(scope), self._gates.get(scope, OPEN)
         if gate.is_shut(self.now) or (bounds and scope not in self._settled):
             return False
         return LimitRoom(bounds, gate, self.now, running=self._running.get(scope, 0)).is_open
-
-
-class _Counts:
-    """Counts what runs in scopes: asked by one packet, and read later."""
-
-    def __init__(self, tx: Transaction, scopes: Collection[Scope]) -> None:
-        lanes = [scope.lane for scope in scopes if _is_lane(scope)]
-        self._lanes = dict.fromkeys(lanes, 0)
-        self._in_lanes = tx.ask("running_in_lanes", lanes=lanes) if lanes else None
-        self._single = {scope: _ask_count(tx, scope) for scope in scopes if not _is_lane(scope)}
-
-    def read(self) -> dict[Scope, int]:
-        found = self._lanes | ({} if self._in_lanes is None else dict(self._in_lanes.rows()))
-        counts = {Scope.of_lane(lane): number for lane, number in found.items()}
-        return counts | {scope: reply.value() for scope, reply in self._single.items()}
 
 
 def walk_lanes(
@@ -337,7 +103,7 @@ def walk_lanes(
     charge(tx, {scope: bucket for scope, bucket in found.charges.items() if view.is_guarded(scope)})
     if found.booked:
         tx.ask("book", booked=[(job.id, due) for job, due in sorted(found.booked)])
-    return found._replace(more=found.more or view.stopped)
+    return found
 
 
 def opens_at(tx: Transaction, queue: str, now: int) -> int | None:
@@ -352,24 +118,3 @@ def opens_at(tx: Transaction, queue: str, now: int) -> int | None:
 def stripe_of(scope: Scope) -> int:
     """Return which row is locked for a scope."""
     return zlib.crc32(f"{scope.queue}\n{scope.lane}".encode()) % STRIPES
-
-
-def _line_of(queue: str, rank: int, lane: str) -> dict[str, object]:
-    place, line = (rank, None) if lane == PLAIN else (rank + LANED, lane.encode())
-    return {"queue": queue, "place": place, "line": line}
-
-
-def _is_lane(scope: Scope) -> bool:
-    return scope.lane != PLAIN and scope.lane != group_of(scope.lane)
-
-
-def _ask_count(tx: Transaction, scope: Scope, since: int = 0) -> Reply:
-    if scope.lane == PLAIN:
-        return tx.ask("running_in_queue", queue=scope.queue)
-    end = f"{scope.lane}\0" if _is_lane(scope) else behind(scope.lane)
-    return tx.ask("running_between", lane=scope.lane.encode(), behind=end.encode(), since=since)
-
-
-def _count(tx: Transaction, scope: Scope, since: int = 0) -> int:
-    number: int = _ask_count(tx, scope, since).value()
-    return number

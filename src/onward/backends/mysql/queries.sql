@@ -267,18 +267,16 @@ SELECT (SELECT min(place) FROM onward_jobs FORCE INDEX (place_idx)
        (SELECT min(place) FROM onward_jobs FORCE INDEX (place_idx)
          WHERE state = 'available' AND queue = :queue AND place > :laned);
 
--- name: walk_from
-SET @lane = :lane, @lanes = NULL;
-
 -- name: walk_lanes
--- One jump.  A variable is a value that is known: the server looks at one end of the index, and one packet has many jumps.
-SET @lane = (SELECT line FROM onward_jobs FORCE INDEX (place_idx)
-              WHERE state = 'available' AND queue = :queue AND place = :place AND line > @lane
-              ORDER BY line
-              LIMIT 1), @lanes = concat_ws(char(10), @lanes, @lane);
+-- One jump, from the lane in one variable into another.  A variable is a value that is known: the server looks at one end of
+-- the index, and one packet has many jumps.  `SET` would lock what it reads.
+SELECT (SELECT line FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'available' AND queue = :queue AND place = :place AND line > :lane
+         ORDER BY line
+         LIMIT 1) INTO :into;
 
 -- name: walked_lanes
-SELECT @lanes;
+SELECT concat_ws(char(10), :variables);
 
 -- name: lane_heads
 -- The first jobs of a line, in the shape of `candidates`, and what a walk asks of them.  Several lines are one union.
