@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from onward import Onward
-from onward.backends import opening
+from onward.backends import memory, sqlite
 from onward.telemetry import Event
 from onward.testing import FakeClock
 from tests import waiting
 
 SHARED_MEMORY = Path("/dev/shm")
-BACKENDS = {"memory": "MemoryBackend", "sqlite": "SqliteBackend"}
+BACKENDS = {"memory": (memory, "MemoryBackend"), "sqlite": (sqlite, "SqliteBackend")}
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,9 @@ def open_app_on(open_app, store, monkeypatch):
     """Open an application on the real backend with some of its verbs overridden: ``open_app_on(Mixin, max_crashes=2)``."""
 
     def open_app_on(mixin, **settings):
-        name = BACKENDS[store]
+        home, name = BACKENDS[store]
         with monkeypatch.context() as patch:
-            patch.setattr(opening, name, type(name, (mixin, getattr(opening, name)), {}))
+            patch.setattr(home, name, type(name, (mixin, getattr(home, name)), {}))
             return open_app(**settings)
 
     return open_app_on

@@ -312,7 +312,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M8",
         "the host's clock decides about leases, not the store's (memory)",
-        (Edit(f"{MEMORY}/backend.py", "yield self.clock.micros()", "yield __import__('time').time_ns() // 1000"),),
+        (Edit(f"{MEMORY}/backend.py", "now = self.clock.micros()\n", "now = __import__('time').time_ns() // 1000\n"),),
         (f"{ON_MEMORY}::test_a_session_is_swept_at_its_very_microsecond",),
     ),
     Mutant(

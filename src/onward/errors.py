@@ -7,6 +7,7 @@
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
     ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
     ├── InvalidLimit (ValueError)        a rate that cannot be read, or a limit that could never be kept
+    │   └── LimitNotFound (LookupError)  no limit of this job, of its keys, or of this queue
     ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
     ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── FlowError (ValueError)           a flow that cannot be, or a node or result that is not there
@@ -95,6 +96,7 @@ __all__ = [
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
+    "LimitNotFound",
     "NoWorker",
     "NoteRejected",
     "NotesFull",
@@ -153,6 +155,10 @@ class InvalidSchedule(OnwardError, ValueError):
 
 class InvalidLimit(OnwardError, ValueError):
     """A rate that cannot be read, or a limit or a breaker that could never be kept."""
+
+
+class LimitNotFound(InvalidLimit, LookupError):
+    """Nothing has declared or set this limit: a job without one is in no lane of its own."""
 
 
 class ScheduleTaken(OnwardError, ValueError):

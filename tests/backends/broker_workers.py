@@ -69,7 +69,7 @@ class BrokerWorkers:
                 """
             )
         )
-        with Onward(kill_url) as jobs:
+        with Onward(kill_url, **self.options) as jobs:
             for number in range(self.count):
                 jobs.enqueue("work", {"number": number}, max_retries=3)
 

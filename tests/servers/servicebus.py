@@ -43,7 +43,8 @@ def servicebus(*queues, clock=None, **options):
 
 
 def url_of(bus, **options):
-    options = {"ca": bus.certificate, "patience_ms": 1000, "timeout": 10, **options}
+    """The URL of one, by which a claim waits long for a message that it has seen: on a busy machine it comes late."""
+    options = {"ca": bus.certificate, "patience_ms": 10_000, "timeout": 10, **options}
     query = "&".join(f"{name}={quote(str(value))}" for name, value in options.items())
     return f"servicebus://{bus.connection_string}?{query}"
 

@@ -160,7 +160,7 @@ class Fleet:
         self._log = shop.folder / f"log-{self.mark}"
         main = ["-m", "onward"]
         if patch is not None:
-            main = ["-c", f"{patch}; import sys; from onward.cli.main import main; sys.exit(main())"]
+            main = ["-c", f"{patch}; import sys; from onward.cli import main; sys.exit(main())"]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*before, sys.executable, *main, "worker", app, *map(str, arguments)],

@@ -41,6 +41,7 @@ from onward.job.outcome import Dead, Done, Outcome, Parked, RetryLater, decide, 
 from onward.job.registry import Entry, NotAllowed, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
+from onward.job.run_parts import FlowsOfRuns
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
 from onward.job.signals import Discard, Retry, Signal
@@ -98,6 +99,7 @@ class Runtime:
     note_seals: NoteSeals
     notes_tried_for: float  # seconds, while the store is away
     occurrences: Occurrences
+    flows: FlowsOfRuns
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.

@@ -24,7 +24,7 @@ from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 from onward.job.settlement import GateChange, Settled, Settlement
 from onward.job.states import State
-from onward.security.encryption import Encryption
+from onward.security.note_seals import NoteSeals
 
 __all__ = ["Exchange", "Settler", "reaped_alone"]
 
@@ -48,7 +48,7 @@ class Settler:
     def __init__(
         self,
         backend: Backend,
-        encryption: Encryption,
+        seals: NoteSeals,
         dead_letter_copy: Callable[[Attempt, Dead], Envelope | None],
         breakers: Breakers,
         *,
@@ -60,7 +60,8 @@ class Settler:
         ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again.
         """
         self._backend = backend
-        self._encryption = encryption
+        self._seals = seals
+        self._encryption = seals.encryption
         self._dead_letter_copy = dead_letter_copy
         self._breakers = breakers
         self._keep = keep_completed
@@ -132,7 +133,7 @@ class Settler:
         item = Settlement.ack(lease, result, reason=note, keep=self._keep, quotes=note is not None)
         if (gate := opened_by(lease)) is not None:
             item = msgspec.structs.replace(item, gate=gate)
-        return self._encryption.settlement(item)
+        return self._seals.settlement(item)
 
     def exchange(self, owner: str, settlements: Sequence[Settlement], claim: Claim | None = None) -> Exchange:
         """Make one turn.  Replaces a settlement that the store refuses."""
@@ -160,8 +161,8 @@ class Settler:
         try:
             stored = items
             # Only the store gets them encrypted: logs and events have them as they were.
-            if self._encryption.enabled or any(item.lease.private for item in items):
-                stored = [self._encryption.settlement(item) for item in items]
+            if self._encryption.enabled or any(item.lease.private or item.lease.member for item in items):
+                stored = [self._seals.settlement(item) for item in items]
             return self._backend.turn(Turn(owner=owner, settlements=stored, claim=claim))
         except BackendError:
             raise

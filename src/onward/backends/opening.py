@@ -1,4 +1,7 @@
-"""Opening the store that a URL names, the store beside a broker, and the tables of either."""
+"""Opening the store that a URL names, the store beside a broker, and the tables of either.
+
+A backend is imported when it is chosen: every process of an application starts faster without the others.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,6 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from onward.backend import Backend, Inspection, Tables
-from onward.backends.companion import AccompaniedBackend
-from onward.backends.memory import MemoryBackend
-from onward.backends.sqlite import SqliteBackend
-from onward.backends.sqlite.tables import SqliteTables
-from onward.backends.sync import SyncBackend
 from onward.base.clock import Clock
 from onward.base.credentials import secrets_of_url, unquoted
 from onward.base.names import suggestion
@@ -48,6 +46,8 @@ def _open_both(settings: Settings, clock: Clock | None) -> Backend:
     if settings.store is None:
         return backend
     try:
+        from onward.backends.companion import AccompaniedBackend
+
         return AccompaniedBackend(backend, _open_beside(backend, settings, settings.store, clock), clock=clock)
     except BaseException:
         backend.close()
@@ -83,9 +83,9 @@ def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | N
 
 def _open(settings: Settings, clock: Clock | None) -> Backend:
     schemes: dict[str, Callable[[], Backend]] = {
-        "memory": lambda: MemoryBackend(clock=clock),
-        "sync": lambda: SyncBackend(clock=clock),
-        "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
+        "memory": lambda: _open_memory(clock),
+        "sync": lambda: _open_sync(clock),
+        "sqlite": lambda: _open_sqlite(settings, clock),
         "postgresql": lambda: _open_postgres(settings, clock),
         "postgres": lambda: _open_postgres(settings, clock),
         "mysql": lambda: _open_mysql(settings, clock),
@@ -135,7 +135,7 @@ def _tables_of(settings: Settings) -> Tables:
     if settings.store is not None:
         settings = replace(settings, url=settings.store, store=None)
     schemes: dict[str, Callable[[], Tables]] = {
-        "sqlite": lambda: SqliteTables(settings.url, settings.namespace),
+        "sqlite": lambda: _sqlite_tables(settings),
         "postgresql": lambda: _postgres_tables(settings),
         "postgres": lambda: _postgres_tables(settings),
         "mysql": lambda: _mysql_tables(settings),
@@ -196,8 +196,32 @@ def _meant(url: str) -> str | None:
     return None
 
 
+def _open_memory(clock: Clock | None) -> Backend:
+    from onward.backends.memory import MemoryBackend
+
+    return MemoryBackend(clock=clock)
+
+
+def _open_sync(clock: Clock | None) -> Backend:
+    from onward.backends.sync import SyncBackend
+
+    return SyncBackend(clock=clock)
+
+
+def _open_sqlite(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.sqlite import SqliteBackend
+
+    return SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _sqlite_tables(settings: Settings) -> Tables:
+    from onward.backends.sqlite.tables import SqliteTables
+
+    return SqliteTables(settings.url, settings.namespace)
+
+
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
-    # Imported here: the driver is an extra, and takes longer to load than all of Onward.
+    # The driver is an extra, and takes longer to load than all of Onward.
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

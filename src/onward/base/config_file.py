@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +45,8 @@ def is_trusted(path: Path) -> bool:
 
 def parse(path: Path) -> dict[str, Any]:
     """Read a TOML file; raise an error that names it if it cannot be read."""
+    import tomllib  # most processes have no such file
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

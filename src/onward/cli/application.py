@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,13 @@ from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OnwardError, OptionError
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from onward.app import Onward
 
 __all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing"]
 
-StoreCommand = Callable[["Onward", Namespace], int]
+StoreCommand = Callable[["Onward", "Namespace"], int]
 
 
 def on_store(run: StoreCommand) -> Callable[[Namespace], int]:

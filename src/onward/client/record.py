@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from onward.backend import Note, Run, SessionState, StoredJob
+from onward.backend import AWAITS_NODE, Note, Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
 from onward.base.failure import message_of
@@ -97,7 +97,9 @@ class JobRecord:
     not_before: datetime | None = None  # the instant of `at` or `delay`; `available_at` moves with every retry
     waits: int = 0  # how often in a row a worker put it back without a run: its key is held, or its handler is unknown
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
-    waiting_for: str | None = None  # the signal that it waits for
+    waiting_for: str | None = None  # the signal that it waits for, or the node of its flow that is not open yet
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None  # and where in it
     lane: str | None = None  # its line in the queue, as `render/acme`; None: the plain one
     has_secrets: bool = False  # whether parameters are secret by their type
     is_defined: bool = True  # whether the application that shows it defines its job, and so knows all secrets
@@ -237,7 +239,9 @@ def _record(
         not_before=None if letter is None else _when(letter.not_before),
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
-        waiting_for=stored.awaits,
+        waiting_for=f"node {stored.node}" if stored.awaits == AWAITS_NODE else stored.awaits,
+        flow=stored.flow,
+        node=stored.node,
         lane=shown(stored.lane) or None,
         raw=stored.data,
         has_secrets=bool(secrets),

@@ -92,8 +92,8 @@ def state_of(row: LimitRow, view: UsageView) -> LimitState:
 class KeepsLimits(Protocol):
     """A store that keeps limits."""
 
-    def limits(self) -> Sequence[LimitState]:
-        """Return every limit, by kind and name."""
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
+        """Return every limit, by kind and name; or the first so many: what is used of each is looked up."""
         ...
 
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:

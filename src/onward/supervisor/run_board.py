@@ -13,7 +13,6 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import tempfile
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -147,5 +146,7 @@ class RunBoard:
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("onward-board")
+    import tempfile
+
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

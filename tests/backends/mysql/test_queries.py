@@ -242,7 +242,6 @@ def packets_of(monkeypatch):
         yield sent
 
 
-@pytest.mark.promise("L51")
 @pytest.mark.parametrize(
     ("limits", "claimed", "at_most"),
     [
@@ -277,7 +276,7 @@ def test_a_walk_looks_at_as_many_rows_as_it_takes(open_full, limits, claimed, at
     assert len(packets) <= at_most
 
 
-@pytest.mark.promise("L46", "L51")
+@pytest.mark.promise("L46")
 def test_a_full_job_is_one_step_however_much_waits(open_full, monkeypatch):
     backend = open_full()
     declare(backend, a_limit(running=1), owner="w")

@@ -174,7 +174,10 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
     def health(self) -> list[Check]:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             found = server.inspect(connection)
-        return health.checks(found, self._connections.place, self._run("stranded", self._now()))
+        wrong = self._run("wrong_slots")
+        if wrong:
+            self.set_aside_if_it_can()
+        return health.checks(found, self._connections.place, self._run("stranded", self._now()), wrong)
 
     def empty(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:

@@ -32,12 +32,11 @@ import msgspec
 from onward.backend import Kind, LimitRow, LimitState
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.statements import SqlTransaction
-from onward.contract.limits import state_of
+from onward.contract.limits import UsageView, state_of
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Rate
 from onward.flow.room import FOREVER, Gate, Scope
 from onward.flow.tokens import Bucket
-from onward.flow.walk import LaneView
 from onward.job.settlement import GateChange
 
 __all__ = [
@@ -89,14 +88,14 @@ class SqlLimits:
         """Run it as one transaction."""
 
     @abstractmethod
-    def _lane_view(self, tx: Any) -> LaneView[Any]:
+    def _lane_view(self, tx: Any) -> UsageView:
         """Return what a walk would find now."""
 
     @set_aside_and_repeat
-    def limits(self) -> Sequence[LimitState]:
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         def look(tx: SqlTransaction) -> list[LimitState]:
             found, view = limits_of(tx), self._lane_view(tx)
-            return [state_of(found[key], view) for key in sorted(found)]
+            return [state_of(found[key], view) for key in sorted(found)[:at_most]]
 
         return self._read(look)
 
@@ -121,8 +120,12 @@ class SqlLimits:
         self._write(lambda tx: _change(tx, lane, lambda gate: Gate(gate.bucket, until, 0)))
 
 
-def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> None:
-    """Keep what the code of a session declares, unless a later deployment has declared it."""
+def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
+    """Keep what the code of a session declares, unless a later deployment has declared it.
+
+    Returns the queues that had no limit before.
+    """
+    new: list[str] = []
     for row in sorted(
         rows, key=lambda row: (row.kind, row.name)
     ):  # two sessions that are opened at once cannot deadlock
@@ -131,6 +134,8 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> None:
         tx.ask("declare_limit", kind=row.kind, named=row.name, declared_at=row.declared_at, **declared)
         if is_new:
             tx.ask("count_running", queue=row.name)
+            new.append(row.name)
+    return new
 
 
 def change_gate(tx: SqlTransaction, change: GateChange, now: int) -> None:

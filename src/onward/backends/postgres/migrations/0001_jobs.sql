@@ -33,7 +33,7 @@ CREATE TABLE onward_jobs (
     single_instance text COLLATE "C",
     spent text,
     -- Null, and so without a byte, in every job that does not use them.
-    lane text COLLATE "C",                          -- null: the plain line of its queue
+    lane text COLLATE "C",                          -- null, or '' where it is counted: the plain line of its queue
     cost integer,                                   -- tokens that a start takes, if not 1
     booked boolean,                                 -- true: scheduled for the token of its lane
     flow text COLLATE "C",
@@ -53,10 +53,16 @@ CREATE TABLE onward_jobs (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The claim walks this one and nothing else.
+-- The claim of plain jobs walks this one and nothing else.
 CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id)
-    WHERE state = 'available';
-CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id)
+    WHERE state = 'available' AND coalesce(lane, '') = '';
+-- The claim of jobs with lanes, from lane to lane.
+CREATE INDEX onward_jobs_lanes_idx ON onward_jobs (queue, rank, lane, available_at, id)
+    WHERE state = 'available' AND lane <> '';
+-- What a limit counts.
+CREATE INDEX onward_jobs_running_idx ON onward_jobs (queue, lane)
+    WHERE state = 'executing' AND lane IS NOT NULL;
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, booked, available_at, id)
     WHERE state IN ('scheduled', 'retryable');
 CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id)
     WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');

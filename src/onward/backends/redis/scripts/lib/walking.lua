@@ -79,7 +79,7 @@ local function new_walk(now, given)
     local field = kind .. ':' .. name
     if not known[field] then
       local raw = redis.call('HGET', P .. 'limits', field)
-      known[field] = raw and limits.bounds(field, raw) or NONE
+      known[field] = raw and limits.bounds(raw) or NONE
     end
     return known[field]
   end
@@ -129,10 +129,7 @@ local function new_walk(now, given)
     return room('', lane, 'key', sub(lanes.group(lane), 1, -2))
   end
 
-  local function full_at(own)
-    local gate = own.gate
-    return math.max(now, gate.full_at - math.max(0, gate.written_at - now))
-  end
+  local function full_at(own) return limits.full_at(own.gate, now) end
 
   local function is_open(own)
     if own.shut_until > 0 or (own.slots and own.slots <= 0) then return false end

@@ -18,10 +18,10 @@ from onward.cli.text import escaped_lines
 from onward.cli.worker import log_level
 from onward.config import unknown_variables
 
-__all__ = ["main"]
+__all__ = ["run"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     output.survive_any_text()
