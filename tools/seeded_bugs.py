@@ -1058,7 +1058,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "AND lane IS NOT NULL AND queue < name ORDER BY queue LIMIT 1)\n",
             ),
         ),
-        (f"{ON_SQLITE}::test_a_job_is_counted_over_all_its_queues",),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_what_runs_in_every_queue_is_counted",),
     ),
     Mutant(
         "M174",

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import closing
 
 import msgspec
@@ -112,6 +113,18 @@ class TestStatements:
 
 
 class TestRows:
+    @pytest.mark.promise("L46")
+    def test_what_runs_in_every_queue_is_counted(self, backend):
+        declare(backend, a_limit(running=3), a_limit(kind="key", running=2))
+        backend.enqueue([each for queue in "abcd" for each in in_lane(5, "acme", queue=queue)])
+        backend.enqueue([each for queue in "abcd" for each in in_lane(5, "other", queue=queue)])
+
+        found = [lease for queue in "abcd" for lease in claimed(backend, queues=(queue,), limit=1)]
+
+        assert len(found) == 3
+        assert max(Counter(lease.lane for lease in found).values()) <= 2
+        assert [state.running for state in backend.limits()] == [3, None]
+
     def test_plain_jobs_of_a_limited_queue_are_counted_and_stay_plain(self, backend, look):
         backend.set_limit("queue", "default", Bounds(running=2), new=True)
         backend.enqueue(some_envelopes(3))
