@@ -1019,6 +1019,72 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
+        "M170",
+        "plain jobs of a limited queue are not counted (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "started_at = ?2, lane = ifnull(lane, '')\n",
+                "started_at = ?2\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_counts_every_lease_of_it",),
+    ),
+    Mutant(
+        "M171",
+        "what ran before a queue had a limit is not counted (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M172",
+        "tokens that were taken are not stored (sqlite)",
+        (Edit(f"{SQLITE}/lanes.py", "    if found.charges:\n", "    if found.charges and False:\n"),),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M173",
+        "a job is counted in one of its queues only (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND lane IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)\n",
+                "AND lane IS NOT NULL AND queue < name ORDER BY queue LIMIT 1)\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_what_runs_in_every_queue_is_counted",),
+    ),
+    Mutant(
+        "M174",
+        "a job that was booked stays so when it is due (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'available', booked = NULL\n",
+                "UPDATE onward_jobs SET state = 'available'\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_a_booked_job_that_is_made_due_is_booked_no_longer[due]",),
+    ),
+    Mutant(
+        "M175",
+        "a settlement that is not applied shuts its lane (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/settling.py",
+                "        if settlement.gate is not None and answer.applied:\n",
+                "        if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit",
         (Edit("src/onward/flow/room.py", "            self._slots -= 1\n", "            self._slots -= 0\n"),),
