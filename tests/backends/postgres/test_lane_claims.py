@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 import time
 
 import psycopg
@@ -14,9 +15,10 @@ from onward.backends.postgres.wake import EVERY_QUEUE
 from onward.flow.limits import Bounds
 from onward.flow.room import Scope
 from onward.job.states import State
-from onward.testing.contract.builders import a_session, at_once, ids, some_envelopes
+from onward.testing.contract.builders import a_session, ids, some_envelopes
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane, turn
 from tests.backends.postgres.stepping import Side, SteppedBackend, in_order
+from tests.waiting import eventually
 
 # What two claims of one limit can do to each other is decided by these; the others go along with the one before.
 CLAIM = ["walk_lanes", "lock_scopes", "running_in", "take", "commit"]
@@ -86,9 +88,11 @@ def race(backend, sides):
 
 @pytest.fixture
 def four_of_five(backend, sides):
-    """A job with a limit of five, four of which run; many wait.  Returns the ids of those that run."""
+    """A job with a limit of five, four of which run; many keys wait.  Returns the ids of those that run."""
     declare(backend, a_limit(running=5), owner="holder")
-    backend.enqueue(in_lane(400) + in_lane(400, queue="other"))
+    backend.enqueue(
+        [in_lane(1, f"tenant-{key}", queue=queue)[0] for key in range(60) for queue in ("default", "other")]
+    )
     held = turn(backend, owner="holder", limit=4).leases
     for process in sides:
         find_lanes(process)
@@ -212,7 +216,7 @@ class TestReaping:
 
 
 class TestQueueLimits:
-    def test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted(self, backend, sides):
+    def test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted(self, backend, sides, sql):
         backend.enqueue(some_envelopes(20))
         claiming = sides[0].side
         claiming.passing = ("begin", "lock_session", "promote", "pinned", "wake_apart")
@@ -220,15 +224,15 @@ class TestQueueLimits:
         claiming.start(claim_of(sides[0], "first", limit=4))
         claiming.let_on()  # `claim` has leased its jobs, and is not committed
 
-        def set_limit(number):
-            if number == 0:
-                return backend.set_limit("queue", "default", Bounds(running=5), new=True)
-            while not any(state.row.name == "default" for state in backend.limits()):
-                time.sleep(0.001)
-            claiming.let_on()
-            return True
+        setting = threading.Thread(
+            target=backend.set_limit, args=("queue", "default", Bounds(running=5)), kwargs={"new": True}
+        )
+        setting.start()
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        eventually(lambda: sql(waiting) or not setting.is_alive())
+        claiming.let_on()
+        setting.join(30)
 
-        assert at_once(2, set_limit) == [True, True]
         assert claiming.sent == ["claim", "commit"]
         assert len(claimed(backend, owner="second")) == 1
         assert executing(backend) == 5

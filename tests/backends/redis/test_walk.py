@@ -188,7 +188,7 @@ def gates_of(backend):
 
 def looked(backend, queue):
     due = backend._run("look", backend._now(), [queue])
-    due = backend._run("look_into_lanes", backend._now(), [queue]) if due == -2 else due
+    due = backend._run("look_into_lanes", backend._now(), [queue], 7) if due == -2 else due
     return -1 if due >= 86_400 * SECOND else due
 
 

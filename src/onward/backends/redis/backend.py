@@ -124,7 +124,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
         with errors.translated(self._connections.place):
             outgoing = turning.Outgoing(turn.settlements, owner)
         claim = claim or _NO_CLAIM
-        steered = (claim.begins, self._places.of(claim.queues))
+        steered = (claim.begins, self._places.of(claim.queues), random.getrandbits(31))
         given = (owner, outgoing.others, claim.queues, claim.limit, claim.at_most, *outgoing.acked, *steered)
         answer = self._run("turn", self._now(), *given, beside=outgoing.bytes)
         settled = outgoing.settled(answer[1], answer[2])
@@ -222,7 +222,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
         while not self._connections.closed:
             due = self._run("look", self._now(), queues)
             if due == _WALK:
-                due = self._run("look_into_lanes", self._now(), queues)
+                due = self._run("look_into_lanes", self._now(), queues, random.getrandbits(31))
             left = deadline - time.monotonic()
             if due == 0 or left <= 0:
                 return
