@@ -19,6 +19,7 @@ from onward.contract import (
     backend,
     capabilities,
     companion,
+    flows,
     inspection,
     notes,
     schedules,
@@ -35,6 +36,7 @@ PAGE = Path("docs/backend-contract.md")
 PARTS = {
     "Notes": notes,
     "Schedules": schedules,
+    "Flows": flows,
     "Transactions": transactions,
     "Transfer between stores": transfer,
     "Companion": companion,

@@ -36,6 +36,7 @@ POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
+LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
@@ -51,6 +52,7 @@ CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
 CRON = "tests/flow/test_cron.py"
+BREAKERS = "tests/application/test_breakers.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -311,7 +313,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M8",
         "the host's clock decides about leases, not the store's (memory)",
-        (Edit(f"{MEMORY}/backend.py", "yield self.clock.micros()", "yield __import__('time').time_ns() // 1000"),),
+        (Edit(f"{MEMORY}/backend.py", "now = self.clock.micros()\n", "now = __import__('time').time_ns() // 1000\n"),),
         (f"{ON_MEMORY}::test_a_session_is_swept_at_its_very_microsecond",),
     ),
     Mutant(
@@ -970,6 +972,53 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
     ),
     Mutant(
+        "M150",
+        "a run that fails while its job is shut burns an attempt",
+        (
+            Edit(
+                "src/onward/flow/breaker.py",
+                "        if blamed and self.shut_until > now:\n",
+                "        if blamed and self.shut_until > now and False:\n",
+            ),
+        ),
+        (f"{BREAKERS}::TestNothingIsLost::test_a_run_under_way_that_fails_while_it_is_shut_burns_nothing[memory]",),
+    ),
+    Mutant(
+        "M151",
+        "a probe that succeeds opens nothing",
+        (
+            Edit(
+                "src/onward/flow/breaker.py",
+                "        return Verdict(shut_for=0)\n",
+                "        return _NOTHING\n",
+            ),
+        ),
+        (f"{BREAKERS}::TestShutting::test_a_probe_that_succeeds_opens_for_all_at_once[memory]",),
+    ),
+    Mutant(
+        "M152",
+        "a probe that fails shuts for as long as the first time",
+        (Edit("src/onward/flow/breaker.py", "min(2 * probe, self._longest)", "self._pause"),),
+        (f"{BREAKERS}::TestShutting::test_each_probe_that_fails_shuts_for_twice_as_long_up_to_the_longest[memory]",),
+    ),
+    Mutant(
+        "M153",
+        "a transfer forgets the lanes of jobs (memory)",
+        (
+            Edit(
+                f"{MEMORY}/transfer.py",
+                "    return MemoryJob(sealed, **",
+                "    return MemoryJob(msgspec.structs.replace(sealed, lane=None), **",
+            ),
+            Edit(
+                f"{MEMORY}/transfer.py",
+                "from onward.backend import Note",
+                "import msgspec\nfrom onward.backend import Note",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit",
         (Edit("src/onward/flow/room.py", "            self._slots -= 1\n", "            self._slots -= 0\n"),),
@@ -1065,5 +1114,41 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/application/test_limits.py::TestRunning::test_a_worker_without_a_free_slot_does_not_ask_again_and_again",
         ),
+    ),
+    Mutant(
+        "M120",
+        "leases of a limit are counted by a statement that may be older than its lock (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                '        locking = self._tx.ask("lock_scopes", numbers=list(numbers))\n',
+                "        counting = running_in(self._tx, counted)\n"
+                '        locking = self._tx.ask("lock_scopes", numbers=list(numbers))\n',
+            ),
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "        )\n        counting = running_in(self._tx, counted)\n",
+                "        )\n",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_two_that_see_four_of_five_start_one",),
+    ),
+    Mutant(
+        "M121",
+        "the limit of a job is locked for each of its queues apart (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "{_number(self._prefix, scope): scope",
+                "{_number(self._prefix + self.queues[0], scope): scope",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M122",
+        "claims that are under way when a queue gets a limit are not counted (postgres)",
+        (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
     ),
 )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ResultUnreadable,
         SchemaTooNew,
     )
+    from onward.flow.breaker import Breaker
     from onward.flow.cron import daily_at, every, hourly_at, weekly_on
     from onward.flow.limits import Limit
     from onward.job.context import AsyncJobContext, JobContext
@@ -63,6 +64,7 @@ __all__ = [
     "BackendError",
     "BackendMisconfigured",
     "BackendUnavailable",
+    "Breaker",
     "Custom",
     "Discard",
     "Equal",
@@ -114,6 +116,7 @@ _HOMES = {
         "ResultUnreadable SchemaTooNew"
     ),
     "onward.flow.cron": "daily_at every hourly_at weekly_on",
+    "onward.flow.breaker": "Breaker",
     "onward.flow.limits": "Limit",
     "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",

@@ -14,8 +14,9 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, JobHandle
+from onward.client.bound_job import Job, JobHandle
 from onward.client.builder import Builder
+from onward.client.job_decorator import JobDecorator
 from onward.client.laning import Lanes
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
@@ -73,6 +74,7 @@ class Onward(SteersJobs):
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._signaller, self.limits, self.schedule = parts.signaller, parts.limits, parts.declarations.declare
+        self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
         self._closed = False
 
     def connect(self) -> Self:

@@ -3,9 +3,10 @@
 """
 
 from onward.base.failure import Failure
-from onward.contract import backend, capabilities, inspection, limits, notes, schedules, values
+from onward.contract import backend, capabilities, flows, inspection, limits, notes, schedules, values
 from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
 from onward.contract.capabilities import *  # noqa: F403
+from onward.contract.flows import *  # noqa: F403
 from onward.contract.inspection import *  # noqa: F403
 from onward.contract.limits import *  # noqa: F403
 from onward.contract.notes import *  # noqa: F403
@@ -18,6 +19,7 @@ from onward.job.settlement import Answer, Settled, Settlement
 __all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "Sealed", "Settled", "Settlement"]
 __all__ += backend.__all__
 __all__ += capabilities.__all__
+__all__ += flows.__all__
 __all__ += inspection.__all__
 __all__ += limits.__all__
 __all__ += notes.__all__

@@ -7,8 +7,11 @@
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
     ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
     ├── InvalidLimit (ValueError)        a rate that cannot be read, or a limit that could never be kept
+    │   └── LimitNotFound (LookupError)  no limit of this job, of its keys, or of this queue
     ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
     ├── ScheduleNotFound (LookupError)   no schedule of this name
+    ├── FlowError (ValueError)           a flow that cannot be, or a node or result that is not there
+    ├── FlowNotFound (LookupError)       no flow of this id: never enqueued here, pruned or not committed yet
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
@@ -75,6 +78,8 @@ __all__ = [
     "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
+    "FlowError",
+    "FlowNotFound",
     "HookError",
     "InvalidLimit",
     "InvalidName",
@@ -91,6 +96,7 @@ __all__ = [
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
+    "LimitNotFound",
     "NoWorker",
     "NoteRejected",
     "NotesFull",
@@ -148,7 +154,11 @@ class InvalidSchedule(OnwardError, ValueError):
 
 
 class InvalidLimit(OnwardError, ValueError):
-    """A rate that cannot be read, or a limit that could never be kept."""
+    """A rate that cannot be read, or a limit or a breaker that could never be kept."""
+
+
+class LimitNotFound(InvalidLimit, LookupError):
+    """Nothing has declared or set this limit: a job without one is in no lane of its own."""
 
 
 class ScheduleTaken(OnwardError, ValueError):
@@ -157,6 +167,14 @@ class ScheduleTaken(OnwardError, ValueError):
 
 class ScheduleNotFound(OnwardError, LookupError):
     """There is no schedule of this name."""
+
+
+class FlowError(OnwardError, ValueError):
+    """A flow that cannot be stored, or a node or a result of it that is not there.  Nothing was stored."""
+
+
+class FlowNotFound(OnwardError, LookupError):
+    """No flow with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
 
 
 class PayloadTooLarge(OnwardError, ValueError):

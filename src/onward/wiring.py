@@ -17,6 +17,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.breakers import Breakers
 from onward.attempt.notebook import notes_of
 from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
@@ -28,6 +29,7 @@ from onward.base.failure import storable
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
+from onward.client.flow_source import FlowSource
 from onward.client.laning import Lanes
 from onward.client.letters import LetterWriter, refuse_what_it_lacks
 from onward.client.record import Records
@@ -40,6 +42,7 @@ from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
+from onward.operate.flows import FlowControl
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
@@ -93,6 +96,7 @@ class Parts:
         self._make_producer()
         self._make_operators()
         self._make_engine()
+        self._make_runner()
 
     def _make_producer(self) -> None:
         settings = self.settings
@@ -137,6 +141,9 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
+        self.flows = FlowControl(
+            FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        )
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -155,8 +162,9 @@ class Parts:
         results = Results(self.registry, settings.max_payload)
         self._settler = Settler(
             self.backend,
-            keys.encryption,
+            keys.note_seals,
             self.dead_letters.copy_of,
+            Breakers(self.backend, self.registry, self.clock),
             keep_completed=settings.retention[State.COMPLETED] != 0,
             drop_dead=settings.drop_on_dlq_failure,
         )
@@ -185,22 +193,22 @@ class Parts:
             note_seals=keys.note_seals,
             notes_tried_for=settings.lease_for,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
+            flows=self.flows,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
+
+    def _make_runner(self) -> None:
         self.runner = InlineRunner(
             self.backend,
             self._runtime,
             self.reporter,
             self.telemetry,
             self._settler,
-            lease_for=timedelta(seconds=settings.lease_for),
+            lease_for=timedelta(seconds=self.settings.lease_for),
             tick=self._booker.look_if_due,
             limits=self._lanes.declared,
         )
-        self._run_at_once()
-
-    def _run_at_once(self) -> None:
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
             self.schedules.run_due = self.runner.drain

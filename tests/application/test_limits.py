@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward import ArgumentError, InvalidLimit, Limit, Onward, OptionError, State, Throttle
+from onward import ArgumentError, Breaker, InvalidLimit, Limit, Onward, OptionError, State, Throttle
 from onward.errors import BackendError, DefinitionError, InvalidName
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds
@@ -13,7 +13,7 @@ from onward.job.envelope import open_sealed
 from onward.testing import FakeClock
 
 
-@pytest.fixture(params=["memory://"])
+@pytest.fixture(params=["memory://", "sqlite:///{path}/jobs.db"])
 def url(request, tmp_path):
     return request.param.format(path=tmp_path)
 
@@ -67,18 +67,23 @@ class TestDefining:
             Onward(url, fair_by="the tenant")
 
     @pytest.mark.promise("L56")
-    @pytest.mark.parametrize("url", ["beanstalk://localhost:1", "postgresql://localhost:1/x", "redis://localhost:1"])
-    def test_a_store_that_does_not_decide_by_lanes_refuses_and_names_the_fix(self, url):
-        jobs = Onward(url)
-        with pytest.raises(OptionError, match=r"cannot keep limit .*sqlite:///file or memory://"):
+    @pytest.mark.parametrize("store", [None, "sqlite:///{path}/beside.db"])
+    def test_a_broker_refuses_alone_and_with_a_store_and_names_the_fix(self, store, tmp_path):
+        url, beside = "beanstalk://localhost:1", {} if store is None else {"store": store.format(path=tmp_path)}
+        jobs = Onward(url, **beside)
+        with pytest.raises(OptionError, match=r"cannot keep limit .*use a database or Redis as the url"):
 
             @jobs.job(limit=Limit(running=1))
             def render() -> None: ...
 
         with pytest.raises(OptionError, match="cannot keep fair_by"):
-            Onward(url, fair_by="tenant")
+            Onward(url, fair_by="tenant", **beside)
         with pytest.raises(OptionError, match="cannot keep queue_limits"):
-            Onward(url, queue_limits={"mail": Limit(running=1)})
+            Onward(url, queue_limits={"mail": Limit(running=1)}, **beside)
+        with pytest.raises(OptionError, match="cannot keep breaker"):
+
+            @jobs.job(breaker=Breaker())
+            def charge() -> None: ...
 
         @jobs.job
         def plain() -> None: ...
@@ -155,6 +160,24 @@ class TestLanesOfCalls:
         with pytest.raises(ArgumentError, match=told):
             render.enqueue_many([("fine", 1), call])
         assert sum(jobs.counts().values()) == 0
+
+    def test_people_are_shown_the_lane_of_a_job(self, jobs):
+        @jobs.job(limit=Limit(running=1))
+        def render() -> None: ...
+
+        @jobs.job
+        def plain() -> None: ...
+
+        handles = [
+            render.using(lane="a/b").enqueue(),
+            render.enqueue(),
+            plain.using(lane="c").enqueue(),
+            plain.enqueue(),
+        ]
+
+        assert [jobs.get(handle.id).lane for handle in handles] == ["render/a/b", "render", "/c", None]
+        jobs.drain()
+        assert [jobs.get(handle.id).lane for handle in handles] == ["render/a/b", "render", "/c", None]
 
     def test_a_lane_that_is_said_is_checked(self, jobs):
         @jobs.job
@@ -374,4 +397,4 @@ class TestControl:
 
     def test_a_store_without_lanes_has_no_limits_to_list(self):
         with pytest.raises(BackendError, match="declares no `lanes`"):
-            Onward("redis://localhost:1").limits.list()
+            Onward("beanstalk://localhost:1").limits.list()

@@ -73,8 +73,8 @@ def test_it_is_named(onward, said, meant):
 def test_a_verb_of_several_nouns_names_them_all(onward):
     assert "did you mean `onward job show`, `onward dead show` or `onward schedule show`?" in onward("show", "0123").err
     assert (
-        "`onward job list`, `onward dead list`, `onward queue list`, `onward schedule list` or `onward keys list`"
-        in onward("list").err
+        "`onward job list`, `onward dead list`, `onward queue list`, `onward schedule list`, `onward limit list` or "
+        "`onward keys list`" in onward("list").err
     )
 
 

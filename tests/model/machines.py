@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from onward.testing.machine import check_against_model
 
-FAST = {"max_examples": 250, "stateful_step_count": 40}
+FAST = {"max_examples": 220, "stateful_step_count": 40}
 PROOF = {"max_examples": 20_000, "stateful_step_count": 60}
 
 

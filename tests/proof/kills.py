@@ -18,7 +18,7 @@ from onward import JobRecord, Onward, State
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 
-__all__ = ["Fleets", "of_worker_processes"]
+__all__ = ["Fleets", "of_worker_processes", "wait_until_finished"]
 
 _PATIENCE = 600.0
 # Of a hundred jobs, so many of each kind; and how many runs of each are completed.
@@ -43,7 +43,7 @@ def of_worker_processes(url: str, folder: Path, *, jobs: int, kills: int, restar
                 fleets.await_life(client, log, dice.uniform(0.05, 0.4))
             tell(len(ids))
         begun = time.monotonic()
-        unfinished = _wait(client, deadline=begun + _PATIENCE, tell=tell)
+        unfinished = wait_until_finished(client, deadline=begun + _PATIENCE, tell=tell)
         seconds = time.monotonic() - begun
         codes = fleets.stop()
         return _judge(client, url, log, ids, fleets.blows, codes, unfinished, seconds)
@@ -75,10 +75,12 @@ class _Fleet(NamedTuple):
 class Fleets:
     """Some supervisors that share a store."""
 
-    def __init__(self, url: str, log: Path, app: str = "tests.proof.kill_shop:jobs", number: int = 2) -> None:
+    def __init__(
+        self, url: str, log: Path, app: str = "tests.proof.kill_shop:jobs", number: int = 2, **environment: str
+    ) -> None:
         self._app = app
         self._number = number
-        self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log)}
+        self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log), **environment}
         self._fleets: list[_Fleet] = []
         self._strays: list[tuple[int, str]] = []  # pids are used again: with the moments at which they were started
         self.blows: Counter[str] = Counter()
@@ -151,7 +153,7 @@ def _kill(pids: list[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _wait(client: Onward, *, deadline: float, tell: Tell) -> int:
+def wait_until_finished(client: Onward, *, deadline: float, tell: Tell) -> int:
     """How many jobs are still not finished at the deadline."""
     while live := sum(client.counts()[state] for state in State if state not in _ENDS):
         if time.monotonic() > deadline:

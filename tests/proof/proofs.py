@@ -14,9 +14,11 @@ from tests.proof import (
     deep,
     enqueuers,
     exactly_once,
+    fairness,
     keyed,
     kills,
     labour,
+    limits,
     long_log,
     moves,
     restarts,
@@ -36,8 +38,18 @@ from tests.servers.redis import redis_server
 __all__ = [
     "PROOFS",
     "Proof",
+    "a_limit_under_fire_on_a_file",
+    "a_limit_under_fire_on_mariadb",
+    "a_limit_under_fire_on_postgres",
+    "a_limit_under_fire_on_redis",
+    "a_rate_on_a_file",
+    "a_rate_on_mariadb",
+    "a_rate_on_postgres",
+    "a_rate_on_redis",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
+    "claims_of_many_lanes_behind_a_snapshot",
+    "claims_of_two_lanes_behind_a_snapshot",
     "jobs_are_transferred",
     "keys_on_mariadb",
     "keys_on_postgres",
@@ -49,6 +61,10 @@ __all__ = [
     "schedules_on_a_file",
     "schedules_on_postgres",
     "schedules_on_redis",
+    "tenants_take_turns_on_a_file",
+    "tenants_take_turns_on_mariadb",
+    "tenants_take_turns_on_postgres",
+    "tenants_take_turns_on_redis",
     "threads_share_a_file",
     "threads_share_memory",
     "transactions_on_a_file",
@@ -126,6 +142,16 @@ def claims_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
         return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, tell=tell)
 
 
+def claims_of_two_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=2, tell=tell)
+
+
+def claims_of_many_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=1_000, tell=tell)
+
+
 def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
         rows, turns = round(1_000_000 * scale), max(50, round(2_000 * scale))
@@ -174,6 +200,54 @@ def schedules_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
     return _scheduled("redis", folder, scale, tell)
 
 
+def a_limit_under_fire_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _under_fire("sqlite", folder, scale, tell)
+
+
+def a_limit_under_fire_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _under_fire("postgres", folder, scale, tell)
+
+
+def a_limit_under_fire_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _under_fire("mariadb", folder, scale, tell)
+
+
+def a_limit_under_fire_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _under_fire("redis", folder, scale, tell)
+
+
+def a_rate_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _at_a_rate("sqlite", folder, scale, tell)
+
+
+def a_rate_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _at_a_rate("postgres", folder, scale, tell)
+
+
+def a_rate_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _at_a_rate("mariadb", folder, scale, tell)
+
+
+def a_rate_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _at_a_rate("redis", folder, scale, tell)
+
+
+def tenants_take_turns_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _taking_turns("sqlite", folder, scale, tell)
+
+
+def tenants_take_turns_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _taking_turns("postgres", folder, scale, tell)
+
+
+def tenants_take_turns_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _taking_turns("mariadb", folder, scale, tell)
+
+
+def tenants_take_turns_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _taking_turns("redis", folder, scale, tell)
+
+
 def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
@@ -208,11 +282,25 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_mariadb,
     jobs_are_transferred,
     claims_behind_a_snapshot,
+    claims_of_two_lanes_behind_a_snapshot,
+    claims_of_many_lanes_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,
     schedules_on_a_file,
     schedules_on_postgres,
     schedules_on_redis,
+    a_limit_under_fire_on_a_file,
+    a_limit_under_fire_on_postgres,
+    a_limit_under_fire_on_mariadb,
+    a_limit_under_fire_on_redis,
+    a_rate_on_a_file,
+    a_rate_on_postgres,
+    a_rate_on_mariadb,
+    a_rate_on_redis,
+    tenants_take_turns_on_a_file,
+    tenants_take_turns_on_postgres,
+    tenants_take_turns_on_mariadb,
+    tenants_take_turns_on_redis,
 )
 
 
@@ -228,6 +316,35 @@ def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
 def _scheduled(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store(engine, folder) as store:
         return schedules.of_supervisors(store.url(), folder, seconds=max(8.0, 600 * scale), tell=tell)
+
+
+def _under_fire(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return limits.of_processes_under_fire(
+            store,
+            folder,
+            jobs=max(300, round(20_000 * scale)),
+            kills=max(3, round(50 * scale)),
+            supervisors=max(2, round(4 * scale)),
+            tell=tell,
+        )
+
+
+def _at_a_rate(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        seconds, supervisors = max(6.0, 60 * scale), max(2, round(5 * scale))
+        return limits.of_processes_at_one_rate(store.url(), folder, seconds=seconds, supervisors=supervisors, tell=tell)
+
+
+def _taking_turns(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return fairness.of_tenants(
+            store,
+            waiting=max(10_000, round(1_000_000 * scale)),
+            tenants=max(100, round(1_000 * scale)),
+            short_lived=max(3, round(100 * scale)),
+            tell=tell,
+        )
 
 
 def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:

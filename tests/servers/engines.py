@@ -52,7 +52,7 @@ class SqlStore:
 class SqliteStore(SqlStore):
     """A file."""
 
-    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
+    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates")
 
     def __init__(self, _: Any, folder: Path) -> None:
         self.file = folder / "jobs.db"

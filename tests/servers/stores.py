@@ -12,7 +12,19 @@ import psycopg
 from onward.backends.postgres import PostgresBackend
 from tests.servers.connecting import connected
 
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "waiters")
+TABLES = (
+    "jobs",
+    "finished",
+    "attempts",
+    "sessions",
+    "queues",
+    "holds",
+    "notes",
+    "schedules",
+    "limits",
+    "gates",
+    "waiters",
+)
 _EMPTY = "; ".join(f"DELETE FROM onward_{table}" for table in TABLES)
 
 

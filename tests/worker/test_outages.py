@@ -15,7 +15,7 @@ from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 from onward.job.lease import Lease
 from onward.job.outcome import Done
 from onward.worker import breaker
-from onward.worker.breaker import Breaker
+from onward.worker.breaker import StoreBreaker
 
 AWAY = BackendUnavailable("away")
 BROKEN = BackendError("it answers, but with an error")
@@ -31,7 +31,7 @@ def quick(monkeypatch):
 class TestTheBreaker:
     @pytest.mark.promise("S41")
     def test_five_errors_in_a_row_open_it_for_a_minute(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
 
         pauses = [circuit.failure(BROKEN) for _ in range(5)]
 
@@ -41,7 +41,7 @@ class TestTheBreaker:
 
     @pytest.mark.promise("S41")
     def test_one_probe_that_fails_leaves_it_open(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
         for _ in range(5):
             circuit.failure(BROKEN)
 
@@ -50,7 +50,7 @@ class TestTheBreaker:
 
     @pytest.mark.promise("S41")
     def test_a_success_closes_it(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
         for _ in range(5):
             circuit.failure(BROKEN)
 
@@ -61,7 +61,7 @@ class TestTheBreaker:
 
     @pytest.mark.promise("S41")
     def test_four_errors_and_a_success_are_no_row(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
         for _ in range(20):
             for _ in range(4):
                 circuit.failure(BROKEN)
@@ -70,7 +70,7 @@ class TestTheBreaker:
         assert not circuit.open
 
     def test_a_store_that_is_away_never_opens_it(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
 
         pauses = [circuit.failure(AWAY) for _ in range(100)]
 
@@ -78,7 +78,7 @@ class TestTheBreaker:
         assert max(pauses) <= 2
 
     def test_the_pauses_grow(self):
-        circuit = Breaker()
+        circuit = StoreBreaker()
 
         pauses = [circuit.failure(AWAY) for _ in range(10)]
 
@@ -90,7 +90,7 @@ class TestTheBreaker:
         """A thousand workers lose their store at the same moment: their tries are spread over the whole pause."""
         tries = []
         for _ in range(1_000):
-            circuit = Breaker()
+            circuit = StoreBreaker()
             tries.append(sum(circuit.failure(AWAY) for _ in range(8)))
 
         spread = max(tries) - min(tries)
@@ -107,7 +107,7 @@ def test_a_store_that_answers_with_errors_is_left_alone_and_probed_once(open_app
     @jobs.job
     def work(): ...
 
-    worker = work_on(jobs, breaker=Breaker(open_for=0.4))
+    worker = work_on(jobs, breaker=StoreBreaker(open_for=0.4))
     worker.milestones.wait_for("idle")
     weather.error = BROKEN
     work.enqueue()
@@ -245,7 +245,7 @@ def test_a_file_that_was_deleted_is_missed_and_its_return_noticed(file, url, clo
     def work(): ...
 
     work.enqueue()
-    worker = work_on(jobs, breaker=Breaker(open_for=0.2))
+    worker = work_on(jobs, breaker=StoreBreaker(open_for=0.2))
     worker.milestones.wait_for("settled")
     worker.milestones.wait_for("idle")
     saved = file.with_name("saved.db")

@@ -41,6 +41,7 @@ from onward.job.outcome import Dead, Done, Outcome, Parked, RetryLater, decide, 
 from onward.job.registry import Entry, NotAllowed, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
+from onward.job.run_parts import FlowsOfRuns
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
 from onward.job.signals import Discard, Retry, Signal
@@ -98,6 +99,7 @@ class Runtime:
     note_seals: NoteSeals
     notes_tried_for: float  # seconds, while the store is away
     occurrences: Occurrences
+    flows: FlowsOfRuns
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
@@ -146,6 +148,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     note: str | None = None  # why a completed job has no result
     swallowed: Failure | None = None  # an interruption that its handler did not end by
     duration_ms: int = 0
+    blamed: bool | None = None  # whether its job's breaker counts it as failed; None: not at all
 
 
 def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> Attempt:
@@ -264,7 +267,8 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
     if error is None and ready.context is not None:
         error = ready.context.left_open()
     if value is None and error is None:  # nearly always
-        return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
+        blamed = None if ready.entry.definition.breaker is None else False
+        return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms, blamed=blamed)
     if error is None and isinstance(value, Signal):
         error = value
     if value is not None and isinstance(value, _UNRUN):
@@ -292,7 +296,16 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
         result=result,
         note=note,
         duration_ms=duration_ms,
+        blamed=_blamed(ready, error, outcome),
     )
+
+
+def _blamed(ready: Ready, error: BaseException | None, outcome: Outcome) -> bool | None:
+    """Return whether the breaker of a job counts a run as failed; None if it has none, or the run was not completed."""
+    breaker = ready.entry.definition.breaker
+    if breaker is None or not isinstance(outcome, Done | RetryLater | Dead):
+        return None
+    return bool(breaker.blames(error))
 
 
 def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
@@ -310,6 +323,7 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
+        blamed=_blamed(ready, None, _DONE),
     )
 
 

@@ -158,7 +158,7 @@ class _AsyncEntered:
 
 
 def _is_passed_on(raised: BaseException, error: BaseException | None) -> bool:
-    """Whether a hook let the handler's error through; Python turns a StopIteration in a generator into a RuntimeError."""
+    """Return whether a hook let the handler's error through; a StopIteration leaves a generator as a RuntimeError."""
     if raised is error:
         return True
     turned = isinstance(raised, RuntimeError) and isinstance(error, StopIteration | StopAsyncIteration)

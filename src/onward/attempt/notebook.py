@@ -16,7 +16,7 @@ from onward.errors import BackendUnavailable, LeaseLost, Unsupported
 from onward.job.context import JobContext
 from onward.job.steps import Noted, Steps
 
-__all__ = ["UnsupportedNotes", "notes_of", "steps_of"]
+__all__ = ["UnsupportedNotes", "notes_of", "steps_of", "with_retries"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class _RunNotebook:
         self._runtime = runtime
 
     def read(self) -> dict[str, Noted]:
-        notes = self._with_retries(lambda: self._runtime.notes.notes(self._lease.envelope.id))
+        notes = with_retries(self._context, self._runtime, lambda: self._runtime.notes.notes(self._lease.envelope.id))
         return {note.name: Noted(note.value, note.at) for note in notes}
 
     def open(self, name: str, sealed: bytes) -> bytes:
@@ -57,7 +57,7 @@ class _RunNotebook:
         return self._runtime.note_seals.seal(envelope.id, envelope.queue, name, value, private=self._lease.private)
 
     def write(self, name: str, sealed: bytes) -> None:
-        if not self._with_retries(lambda: self._noted(name, sealed)):
+        if not with_retries(self._context, self._runtime, lambda: self._noted(name, sealed)):
             self._context.lose()
             raise LeaseLost(
                 f"job {self._context.id} is no longer this worker's: {name[1:]!r} was not noted, and the worker that has "
@@ -70,17 +70,18 @@ class _RunNotebook:
             raise BackendUnavailable("the session of this worker is being adopted by its successor")
         return noted
 
-    def _with_retries(self, act: Callable[[], T]) -> T:
-        """Call the store again while it is unavailable: without an answer, a step that had its effect runs again."""
-        deadline, pause = time.monotonic() + self._runtime.notes_tried_for, _FIRST_PAUSE
-        while True:
-            try:
-                return act()
-            except BackendUnavailable:
-                if self._context.lost or time.monotonic() + pause > deadline:
-                    raise
-            time.sleep(jittered(pause))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+
+def with_retries(context: JobContext, runtime: Runtime, act: Callable[[], T]) -> T:
+    """Call the store again while it is unavailable: without an answer, a step that had its effect runs again."""
+    deadline, pause = time.monotonic() + runtime.notes_tried_for, _FIRST_PAUSE
+    while True:
+        try:
+            return act()
+        except BackendUnavailable:
+            if context.lost or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(jittered(pause))
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class UnsupportedNotes:

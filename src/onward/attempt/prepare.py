@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
+from onward.attempt.growing import flow_of
 from onward.attempt.hooked import Hooked
 from onward.attempt.notebook import steps_of
 from onward.base.backoff import doubling
@@ -180,5 +181,7 @@ def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: 
         scrub=lambda: scrubber(letter, runtime),
         steps=lambda context: steps_of(context, lease, runtime, prepared_at=now),
     )
+    if letter.flow is not None:
+        context.make_flow = lambda context: flow_of(context, lease, letter, runtime)
     context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
     return context

@@ -14,6 +14,7 @@ from itertools import chain
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.attempt.breakers import Breakers, opened_by
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
@@ -23,7 +24,7 @@ from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 from onward.job.settlement import GateChange, Settled, Settlement
 from onward.job.states import State
-from onward.security.encryption import Encryption
+from onward.security.note_seals import NoteSeals
 
 __all__ = ["Exchange", "Settler", "reaped_alone"]
 
@@ -47,8 +48,9 @@ class Settler:
     def __init__(
         self,
         backend: Backend,
-        encryption: Encryption,
+        seals: NoteSeals,
         dead_letter_copy: Callable[[Attempt, Dead], Envelope | None],
+        breakers: Breakers,
         *,
         keep_completed: bool,
         drop_dead: bool,
@@ -58,17 +60,23 @@ class Settler:
         ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again.
         """
         self._backend = backend
-        self._encryption = encryption
+        self._seals = seals
+        self._encryption = seals.encryption
         self._dead_letter_copy = dead_letter_copy
+        self._breakers = breakers
         self._keep = keep_completed
         self._drop_dead = drop_dead
         self._told: set[str] = set()  # jobs that raised Throttle and have no lane to shut
 
     def settlement(self, attempt: Attempt) -> Settlement:
-        """Return the one move that an outcome means.
+        """Return the one move that an outcome means, and count it for the breaker of its job.
 
         Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Any other error would be repeated.
         """
+        settlement = self._move(attempt)
+        return settlement if attempt.blamed is None else self._breakers.applied(attempt, settlement)
+
+    def _move(self, attempt: Attempt) -> Settlement:
         lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
         match attempt.outcome:
             case Done():
@@ -123,7 +131,9 @@ class Settler:
     def completion(self, lease: Lease, result: bytes | None, note: str | None) -> Settlement:
         """Return the settlement of a job that its handler completes in a transaction, as it is stored."""
         item = Settlement.ack(lease, result, reason=note, keep=self._keep, quotes=note is not None)
-        return self._encryption.settlement(item)
+        if (gate := opened_by(lease)) is not None:
+            item = msgspec.structs.replace(item, gate=gate)
+        return self._seals.settlement(item)
 
     def exchange(self, owner: str, settlements: Sequence[Settlement], claim: Claim | None = None) -> Exchange:
         """Make one turn.  Replaces a settlement that the store refuses."""
@@ -151,8 +161,8 @@ class Settler:
         try:
             stored = items
             # Only the store gets them encrypted: logs and events have them as they were.
-            if self._encryption.enabled or any(item.lease.private for item in items):
-                stored = [self._encryption.settlement(item) for item in items]
+            if self._encryption.enabled or any(item.lease.private or item.lease.member for item in items):
+                stored = [self._seals.settlement(item) for item in items]
             return self._backend.turn(Turn(owner=owner, settlements=stored, claim=claim))
         except BackendError:
             raise

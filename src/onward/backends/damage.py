@@ -146,6 +146,8 @@ def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
         idempotency_key=row["idempotency_key"],
         idempotency_ttl=min(max(row["idempotency_ttl"], 0), LAST_INSTANT),
         single_instance=row["single_instance"],
+        lane=row.get("lane") or None,
+        cost=row.get("cost"),
         progress=None if row["progress"] is None else bytes(row["progress"]),
         owner=row["owner"],
         finished_at=now,

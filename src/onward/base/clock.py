@@ -121,6 +121,6 @@ def milliseconds_left() -> int | None:
 
 
 def deadline_is_over() -> bool:
-    """Whether the deadline has passed."""
+    """Return whether the deadline has passed."""
     deadline = _deadline.get()
     return deadline is not None and time.monotonic() >= deadline

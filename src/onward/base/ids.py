@@ -14,13 +14,14 @@ import uuid
 from onward.base import forks
 from onward.base.clock import Clock
 
-__all__ = ["IdMaker", "derived_id", "earliest_id", "occurrence_id", "random_owner"]
+__all__ = ["MOST_CHILDREN", "IdMaker", "child_id", "derived_id", "earliest_id", "occurrence_id", "random_owner"]
 
 _RANDOM_BITS = 74
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
 _LOW_MASK = (1 << 62) - 1
 _ENTROPY = 10  # bytes that one id takes
 _AT_A_TIME = 256
+MOST_CHILDREN = 1 << 20  # that one job adds to one node by their places
 _NAMESPACE = uuid.UUID("5f0c9f5e-6a36-5d0c-9f8e-0d8f7e1b2a4c")
 
 
@@ -92,6 +93,24 @@ def occurrence_id(namespace: str, schedule: str, tick: int) -> str:
     digest = hashlib.sha256(f"onward/1 occurrence\0{namespace}\0{schedule}\0{tick}".encode()).digest()
     high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
     return f"{(max(0, tick) // 1000 << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+
+
+def child_id(parent: str, flow: str, node: str, place: int | str) -> str:
+    """Return the id of a job that another one adds to a flow: the same whenever that runs again.
+
+    Ids of one parent and node rise with their place.  A text as the place is a key, and counts for all parents.
+
+    >>> one, other = (child_id("019b76daa800", "019b76daa800", "resize", place) for place in (0, 1))
+    >>> one < other, one[:13] == other[:13]
+    (True, True)
+    """
+    whose = f"key\0{place}" if isinstance(place, str) else f"place\0{parent}"
+    digest = hashlib.sha256(f"onward/1 member\0{flow}\0{node}\0{whose}".encode()).digest()
+    high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
+    if isinstance(place, int):
+        low = (low & ~(MOST_CHILDREN - 1)) | place
+    millis = int((flow if isinstance(place, str) else parent)[:12], 16)
+    return f"{(millis << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
 
 
 def random_owner() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from onward.cli import deaths, workers
+from onward.cli import deaths, limits, workers
 from onward.cli.output import STATE_STYLES
 from onward.cli.table import Column, StyledLine, Table, cut, measure
 from onward.cli.text import escaped
@@ -53,9 +53,9 @@ class WorkerRow(NamedTuple):
 def picture(
     look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
 ) -> list[StyledLine]:
-    """Yield the lines of numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
+    """Yield the lines of numbers, queues, limits, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
-    ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
+    ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths; so with limits.
     """
     lines: list[StyledLine] = [
         [(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")],
@@ -64,14 +64,19 @@ def picture(
         _states(look),
         _deaths(look),
     ]
-    queues, running, dead = look.overview.queues, look.running, look.deaths.jobs
+    queues, running, dead, limited = look.overview.queues, look.running, look.deaths.jobs, look.limits
     width = width if room is None else room.columns
-    # An empty line and a heading for each table.  A small screen has no room for a fourth: a line above counts the dead.
-    if room is not None and room.rows < len(lines) + 4 * 4:
+    # A small screen has no room for a fourth or fifth table: a line above counts the dead.
+    if not _fits(room, lines, 3 + bool(dead) + bool(limited)):
         dead = ()
-    left = None if room is None else max(0, room.rows - len(lines) - (8 if dead else 6))
-    share = None if left is None else max(2, left // 4)
+    if not _fits(room, lines, 3 + bool(limited)):
+        limited = ()
+    tables = 3 + bool(dead) + bool(limited)
+    left = None if room is None else max(0, room.rows - len(lines) - 2 * tables)
+    share = None if left is None else max(2, left // max(4, tables))
     lines += _section(queues, _QUEUES, width, share)
+    if limited:
+        lines += _section(limited, limits.COLUMNS, width, share)
     lines += _section(_workers(look), _WORKERS, width, share)
     if dead:
         lines += _section(dead, deaths.columns(look.at), width, share or _DEATHS)
@@ -80,6 +85,11 @@ def picture(
     lines += _section(running, _running_columns(look), width, left, _place(running, chosen))
     shown = lines if room is None else lines[: room.rows]
     return shown if width is None else [clipped(line, width) for line in shown]
+
+
+def _fits(room: Room | None, above: Sequence[StyledLine], tables: int) -> bool:
+    """Return whether so many tables have room below: each has an empty line, a heading and two lines at least."""
+    return tables == 3 or room is None or room.rows >= len(above) + 4 * tables
 
 
 def clipped(line: StyledLine, columns: int) -> StyledLine:

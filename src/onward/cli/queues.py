@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onward.cli import output
+from onward.cli import limits, output
 from onward.cli.application import on_new_store, on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -18,6 +18,7 @@ from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.operate.limits import LimitRecord
 
 __all__ = ["GROUP"]
 
@@ -30,17 +31,26 @@ class Queue(NamedTuple):
     counts: dict[State, int]
     oldest_due: datetime | None  # since when the first of its available jobs could have run
     reserved_for: str | None = None  # a transfer that has not ended
+    limit: LimitRecord | None = None
 
 
 def list_queues(app: Onward, args: Namespace) -> int:
     """Print every queue that holds live jobs or is paused, and all of them together."""
+    limited = {each.name: each for each in _limits(app) if each.kind == "queue"}
     queues = [
-        Queue(queue.name, queue.paused, app.counts(queue.name), _oldest_due(app, queue.name), queue.reserved_for)
+        Queue(
+            queue.name,
+            queue.paused,
+            app.counts(queue.name),
+            _oldest_due(app, queue.name),
+            queue.reserved_for,
+            limited.get(queue.name),
+        )
         for queue in app.queues()
     ]
     if not args.json:
         queues.append(Queue(_EVERYWHERE, paused=False, counts=app.counts(), oldest_due=None))
-    output.listing(args, [queues], _COLUMNS, _as_data)
+    output.listing(args, [queues], (*_COLUMNS, _LIMIT) if limited else _COLUMNS, _as_data)
     return Exit.OK
 
 
@@ -82,10 +92,15 @@ def _oldest_due(app: Onward, queue: str) -> datetime | None:
     return first[0].available_at if first else None
 
 
+def _limits(app: Onward) -> Sequence[LimitRecord]:
+    return app.limits.list() if app.backend.capabilities.lanes else ()
+
+
 def _as_data(queue: Queue) -> dict[str, Any]:
     counts = {state.value: number for state, number in queue.counts.items()}
     paused = {"paused": queue.paused, "reserved_for": queue.reserved_for}
-    return {"queue": queue.name, **paused, **counts, "oldest_due": queue.oldest_due}
+    limit = None if queue.limit is None else limits.as_data(queue.limit)
+    return {"queue": queue.name, **paused, **counts, "oldest_due": queue.oldest_due, "limit": limit}
 
 
 def _paused(queue: Queue) -> str:
@@ -110,6 +125,9 @@ _COLUMNS: tuple[Column[Queue], ...] = (
     _count(State.DISCARDED, "DEAD"),
     _count(State.CANCELLED, "CANCELLED"),
     Column("OLDEST", lambda queue: ago(queue.oldest_due) if queue.oldest_due else "", useful=True),
+)
+_LIMIT: Column[Queue] = Column(
+    "LIMIT", lambda queue: "" if queue.limit is None else limits.in_short(queue.limit), style="yellow", flexible=True
 )
 
 _NAMES = argument("names", "a queue", metavar="NAME", nargs="+")

@@ -85,6 +85,8 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if record.job != record.name:
         yield "handler", record.job
     yield "queue", record.queue + (f", priority {record.priority}" if record.priority else "")
+    if record.lane is not None:
+        yield "lane", record.lane
     yield "payload", _payload(record)
     if record.meta:
         yield "meta", json_text(record.meta)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onward.cli import limits
 from onward.cli.deaths import Deaths, DeathWatch
 from onward.job.states import State
 
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from onward.app import Onward
     from onward.backend import Overview
     from onward.client.record import JobRecord, SessionRecord
+    from onward.operate.limits import LimitRecord
 
 __all__ = ["COUNTED", "Look", "StoreWatch", "as_data"]
 
 COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
 _DEAD = 50
+_LIMITS = 50
 _REMEMBERED = 60
 _SHARE = 0.05  # the part of the time that looks may take
 
@@ -35,6 +38,7 @@ class Look(NamedTuple):
     workers: Sequence[SessionRecord]
     rates: Sequence[float]  # jobs that ended per second, between this look and the one before, the last one last
     deaths: Deaths = Deaths()
+    limits: Sequence[LimitRecord] = ()
 
     @property
     def rate(self) -> float | None:
@@ -60,11 +64,12 @@ class StoreWatch:
         deaths = self._deaths.look(
             datetime.now(UTC), counts=overview.counts, dead=dead, workers=workers, running=running
         )
+        limited = self._app.limits.list(at_most=_LIMITS) if self._app.backend.capabilities.lanes else ()
         self._measure(started, overview.ended)
         self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        return Look(now, overview, longest_first, workers, tuple(self._rates), deaths)
+        return Look(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
 
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
@@ -85,6 +90,7 @@ def as_data(look: Look) -> dict[str, Any]:
         "counts": look.overview.counts,
         "queues": [{"queue": each.name, "paused": each.paused, **each.counts} for each in look.overview.queues],
         "deaths": look.deaths.as_data(),
+        "limits": [limits.as_data(limit) for limit in look.limits],
         "workers": [asdict(worker) for worker in look.workers],
         "running": [
             {

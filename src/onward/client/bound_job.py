@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import (
     TYPE_CHECKING,
     Any,
-    Concatenate,
     Generic,
     NamedTuple,
     ParamSpec,
-    Protocol,
     Self,
     TypeVar,
     Unpack,
     cast,
-    overload,
 )
 
 from onward.backend import Enqueued, Inspection, StoredJob
@@ -35,6 +32,7 @@ from onward.errors import (
     ArgumentError,
     DecryptionFailed,
     DefinitionError,
+    FlowError,
     JobCancelledError,
     JobDiscardedError,
     JobNotFound,
@@ -43,14 +41,14 @@ from onward.errors import (
     ResultTimeout,
     ResultUnreadable,
 )
-from onward.job.context import AsyncJobContext, JobContext
+from onward.job.arguments import decode_result
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
 from onward.job.envelope import Envelope, Letter
 from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
 from onward.job.states import State
 
-__all__ = ["Call", "HandleSource", "Job", "JobDecorator", "JobHandle", "bind", "looks"]
+__all__ = ["Call", "HandleSource", "Job", "JobHandle", "bind", "looks"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -130,6 +128,21 @@ class Job(Generic[P, Q, R, T]):
         """Make one call for `enqueue_many`, with keywords if need be, or for a schedule."""
         return Call(args, kwargs, self)
 
+    def members(
+        self, calls: Iterable[Sequence[Any] | Call], ids: Sequence[str] | None = None, **into: str
+    ) -> list[Envelope]:
+        """Seal calls of the function as members of a flow; with these ids, if some are given."""
+        if self._options.unique_key is not None or self._entry.unique_key is not None:
+            raise FlowError(f"{self.name}: a member of a flow has no unique_key, for another job could stand for it")
+        pack = self._entry.arguments.pack
+        payloads = [pack(*_arguments(call)) for call in calls]
+        return self._client.letters.sealer(self._entry, self._options, into)(payloads, ids)
+
+    def read_result(self, encoded: bytes | None) -> T:
+        """Read a result, as it is stored, as the type that the function returns."""
+        result: T = decode_result(encoded, self._entry.returns)
+        return result
+
     def using(self, **options: Unpack[UsingOptions]) -> Self:
         """Return the same job with options for what is enqueued through it."""
         replaced = {_RIVALS.get(option) for option in options}
@@ -186,27 +199,6 @@ class Job(Generic[P, Q, R, T]):
         return f"<Job {self.name} on queue {self._options.queue or self.definition.queue}>"
 
 
-class JobDecorator(Protocol):
-    """Turns a function into a job: the type of `@jobs.job(queue="mail")`."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
-    ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T]], /
-    ) -> Job[P, Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T], T]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[JobContext, P], T], /
-    ) -> Job[P, Concatenate[JobContext, P], T, T]: ...
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
-    @overload
-    def __call__(self, function: Callable[P, T], /) -> Job[P, P, T, T]: ...
-
-
 def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Client, handles: HandleSource) -> Any:
     """Register a function as a job; refuse options that its store cannot keep."""
     if not callable(function):
@@ -220,8 +212,9 @@ def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Clien
         single_instance=definition.single_instance,
         priority=definition.priority != 0,
         limit=definition.limit is not None,
+        breaker=definition.breaker is not None,
     )
-    client.letters.lanes.add(definition.name, entry.arguments, definition.limit)
+    client.letters.lanes.add(definition.name, entry.arguments, definition.limit, definition.breaker)
     client.letters.registry.add(entry)
     return Job(entry, client, handles)
 

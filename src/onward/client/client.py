@@ -62,6 +62,7 @@ class Client:
         self._telemetry = telemetry
         self._metrics = metrics
         self._commit = GroupCommit(backend.enqueue, timeout=enqueue_timeout, repeats=backend.capabilities.knows_ids)
+        self._timeout = enqueue_timeout
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -73,11 +74,16 @@ class Client:
         """Store sealed jobs without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
-    def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+    def enqueue_by(self, enqueue: Enqueue, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store sealed jobs by another verb of the store, which may be repeated as `enqueue` may."""
+        self._warn_on_event_loop()
+        return self._submit(envelopes, GroupCommit(enqueue, timeout=self._timeout))
+
+    def _submit(self, envelopes: Sequence[Envelope], commit: GroupCommit | None = None) -> list[Enqueued]:
         if in_the_way.get() is self._backend:
             raise waits_for_itself()
         with uninterrupted():  # a handler that enqueues may be interrupted, but not here
-            answers = self._commit.submit(envelopes) if envelopes else []
+            answers = (commit or self._commit).submit(envelopes) if envelopes or commit else []
             self.count(envelopes, answers)
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
                 for envelope, answer in zip(envelopes, answers, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onward.backend import Run, StoredJob
+from onward.backend import AWAITS_NODE, Run, StoredJob
 from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
 from onward.job.states import FINISHED, LIVE, State
 
@@ -30,7 +30,8 @@ def _problems(stored: StoredJob, result_error: str | None) -> Iterator[str]:
             yield f"{name} is {getattr(stored, name)!r:.60}"
     for name in _INSTANTS:
         instant = getattr(stored, name)
-        if instant is not None and not _within(instant, LAST_INSTANT):
+        waits = name == "available_at" and stored.awaits == AWAITS_NODE
+        if instant is not None and not _within(instant, LAST_INSTANT) and not waits:
             yield f"{name} is {instant!r:.60}"
     for run in stored.runs:
         yield from _problems_of_run(run)

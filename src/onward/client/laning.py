@@ -10,6 +10,7 @@ import msgspec
 from onward.base.names import queue_name, suggestion
 from onward.contract.limits import LimitRow
 from onward.errors import ArgumentError, DefinitionError, InvalidLimit, OptionError
+from onward.flow.breaker import breaker_of
 from onward.flow.lanes import lane_key, lane_of
 from onward.flow.limits import LARGEST_COST, Bounds, Limit, limits_of
 from onward.job.arguments import Arguments
@@ -24,9 +25,13 @@ _META = "meta."
 class LaneRule:
     """How calls of one job find their lane."""
 
-    def __init__(self, job: str, arguments: Arguments, limits: tuple[Limit, ...], fair_by: str | None) -> None:
+    def __init__(
+        self, job: str, arguments: Arguments, limits: tuple[Limit, ...], fair_by: str | None, *, breaks: bool = False
+    ) -> None:
+        """``breaks``: whether the job has a breaker, and so lanes of its own."""
         self.job = job
         self.limits = limits
+        self._breaks = breaks
         self._arguments = arguments
         by = next((limit.by for limit in limits if limit.by is not None), None)
         self._by = self._place("by", by) if by else fair_by if fair_by in arguments.names else None
@@ -35,7 +40,11 @@ class LaneRule:
             raise DefinitionError(f"job {job!r}: its lanes go by {self._by!r}, which is secret, and lanes are shown")
 
     def __bool__(self) -> bool:
-        return bool(self.limits) or self._by is not None
+        return self.has_own_lanes or self._by is not None
+
+    @property
+    def has_own_lanes(self) -> bool:
+        return bool(self.limits) or self._breaks
 
     @property
     def differs(self) -> bool:
@@ -44,8 +53,8 @@ class LaneRule:
 
     @property
     def own(self) -> str:
-        """The name before the slash: of a job with limits of its own."""
-        return self.job if self.limits else ""
+        """The name before the slash: of a job with limits or a breaker of its own."""
+        return self.job if self.has_own_lanes else ""
 
     def key_and_cost(self, payload: bytes, meta: Mapping[str, Any]) -> tuple[str | None, int | None]:
         """Return what the arguments of a call say."""
@@ -97,9 +106,11 @@ class Lanes:
     def limits_queues(self) -> bool:
         return bool(self._queues)
 
-    def add(self, job: str, arguments: Arguments, limit: Any) -> LaneRule:
+    def add(self, job: str, arguments: Arguments, limit: Any, breaker: Any = None) -> LaneRule:
         """Make the rule of a job."""
-        rule = LaneRule(job, arguments, () if limit is None else limits_of(limit, job), self.fair_by)
+        limits = () if limit is None else limits_of(limit, job)
+        breaks = breaker is not None and bool(breaker_of(breaker, job))
+        rule = LaneRule(job, arguments, limits, self.fair_by, breaks=breaks)
         if rule:
             self._rules[job] = rule
         else:
@@ -121,7 +132,7 @@ class Lanes:
 
     def declared(self) -> tuple[LimitRow, ...]:
         """Return the limits that the code declares."""
-        jobs = [row for rule in self._rules.values() if rule.limits for row in rule.rows(self.declared_at)]
+        jobs = [row for rule in self._rules.values() if rule.has_own_lanes for row in rule.rows(self.declared_at)]
         queues = [
             LimitRow(kind="queue", name=queue, declared=bounds, declared_at=self.declared_at)
             for queue, bounds in self._queues.items()

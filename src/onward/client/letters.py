@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -30,7 +30,14 @@ from onward.security.keys import Keys
 
 __all__ = ["LetterWriter", "Sealer", "refuse_what_it_lacks"]
 
-Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's calls -> what to enqueue
+_NOWHERE: Mapping[str, str] = {}
+_rewritten = msgspec.structs.replace
+
+
+class Sealer(Protocol):
+    """Turns the payloads of one job's calls into what is enqueued; with ids of the caller's, if there are any."""
+
+    def __call__(self, payloads: Sequence[bytes], ids: Sequence[str] | None = None) -> list[Envelope]: ...
 
 
 class LetterWriter:
@@ -50,6 +57,10 @@ class LetterWriter:
         self._clock = clock
         self._new_id = IdMaker(clock)
         self._stamps: Stamps | None = None
+
+    def new_id(self) -> str:
+        """Make an id."""
+        return self._new_id()
 
     def stamp(self, stamp: Stamp) -> None:
         """Call a function for each letter from now on, and add what it returns to the letter's meta."""
@@ -83,12 +94,19 @@ class LetterWriter:
             options = replace(options, unique_key=key_of(payload))
         return self._seal(self._letter_of(definition, options, payload, secrets), options)
 
-    def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
-        """Return the function that seals calls of one job; it computes once what they have in common."""
+    def sealer(self, entry: Entry, options: EnqueueOptions, into: Mapping[str, str] = _NOWHERE) -> Sealer:
+        """Return the function that seals calls of one job; it computes once what they have in common.
+
+        ``into``: the flow and node that they are members of.
+        """
         definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
 
-        def each(payloads: Sequence[bytes]) -> list[Envelope]:
-            return [self.seal(definition, options, payload, key_of) for payload in payloads]
+        def each(payloads: Sequence[bytes], ids: Sequence[str] | None = None) -> list[Envelope]:
+            if not into:
+                return [self.seal(definition, options, payload, key_of) for payload in payloads]
+            letters = [_rewritten(self._letter_of(definition, options, payload), **into) for payload in payloads]
+            named = zip(letters, ids or self._new_id.many(len(letters)), strict=True)
+            return [self._seal(_rewritten(letter, id=job_id), options) for letter, job_id in named]
 
         # Times that count from the moment of the call, keys of its arguments and stamps differ from letter to letter.
         timed = options.delay or options.expires_in is not None or definition.expires_in is not None
@@ -97,16 +115,17 @@ class LetterWriter:
         if timed or laned or key_of is not None or self._stamps is not None:
             return each
         file, ring = self._keys.file, self._keys.look()
-        form = self._form(definition, options)
+        form = self._form(definition, options, into)
 
-        def fill(payloads: Sequence[bytes]) -> list[Envelope]:
+        def fill(payloads: Sequence[bytes], ids: Sequence[str] | None = None) -> list[Envelope]:
             nonlocal form, ring
             if self._stamps is not None:  # since this was made
-                return each(payloads)
+                return each(payloads, ids)
             if file is not None and (current := file.look()) is not ring:
-                form, ring = self._form(definition, options), current
+                form, ring = self._form(definition, options, into), current
             now = self._clock.micros()
-            ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
+            if ids is None:
+                ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
             return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
 
         return fill
@@ -158,8 +177,9 @@ class LetterWriter:
         self._keys.look()
         return seal(self._encryption.close(copy), sign=self._sign, limit=self.max_payload)
 
-    def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
-        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
+    def _form(self, definition: JobDefinition, options: EnqueueOptions, into: Mapping[str, str]) -> Form:
+        letter = self._letter_of(definition, options, b"{}")
+        letter, encrypt = self._encryption.form(_rewritten(letter, **into) if into else letter)
         return Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
 
     def encode(self, job: str, payload: Any) -> bytes:
@@ -332,6 +352,7 @@ _NEEDED = {
     "priority": "priorities",
     "delay": "delays",
     "limit": "lanes",
+    "breaker": "lanes",
     "lane": "lanes",
     "fair_by": "lanes",
     "queue_limits": "lanes",
@@ -340,7 +361,7 @@ _NEEDED = {
 
 _ANY_FIX = "leave it out, or use a database as the url"
 _FIXES = {
-    "lanes": "leave it out, or use a store that decides who is next by lanes, sqlite:///file or memory:// as the url",
+    "lanes": "leave it out, or use a database or Redis as the url: a broker decides itself which job is next",
     "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
     "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
 }

@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from onward.backend import Note, Run, SessionState, StoredJob
+from onward.backend import AWAITS_NODE, Note, Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
 from onward.base.failure import message_of
 from onward.client.damage import damage_of
 from onward.errors import DecryptionFailed, EnvelopeError
+from onward.flow.lanes import shown
 from onward.job.arguments import decode_result
 from onward.job.envelope import Letter, Sealed, open_sealed
 from onward.job.lease import LAST_INSTANT
@@ -96,7 +97,10 @@ class JobRecord:
     not_before: datetime | None = None  # the instant of `at` or `delay`; `available_at` moves with every retry
     waits: int = 0  # how often in a row a worker put it back without a run: its key is held, or its handler is unknown
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
-    waiting_for: str | None = None  # the signal that it waits for
+    waiting_for: str | None = None  # the signal that it waits for, or the node of its flow that is not open yet
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None  # and where in it
+    lane: str | None = None  # its line in the queue, as `render/acme`; None: the plain one
     has_secrets: bool = False  # whether parameters are secret by their type
     is_defined: bool = True  # whether the application that shows it defines its job, and so knows all secrets
     withholds_result: bool = False  # the result is encrypted, and `result` is a marker
@@ -207,7 +211,7 @@ def _record(
 ) -> JobRecord:
     payload, decrypted = _payload(letter, secrets, encryption)
     result = encryption.read_result(stored.id, stored.queue, stored.delivery, stored.result)
-    shown, result_error = _result(result, returns)
+    returned, result_error = _result(result, returns)
     return JobRecord(
         id=stored.id,
         job=stored.job,
@@ -228,14 +232,17 @@ def _record(
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
         cancel_requested=stored.cancel_requested,
-        result=shown,
+        result=returned,
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
         not_before=None if letter is None else _when(letter.not_before),
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
-        waiting_for=stored.awaits,
+        waiting_for=f"node {stored.node}" if stored.awaits == AWAITS_NODE else stored.awaits,
+        flow=stored.flow,
+        node=stored.node,
+        lane=shown(stored.lane) or None,
         raw=stored.data,
         has_secrets=bool(secrets),
         withholds_result=isinstance(result, Encrypted),
@@ -255,8 +262,8 @@ def _payload(
         opened = encryption.open(letter)
     except DecryptionFailed:
         return encryption.marker(letter), None
-    shown = masked(payload_of(opened), secrets)
-    return shown, None if letter.enc is None else Secret(bytes(opened.payload))
+    payload = masked(payload_of(opened), secrets)
+    return payload, None if letter.enc is None else Secret(bytes(opened.payload))
 
 
 def _result(result: Encrypted | bytes | None, returns: Any) -> tuple[Any, str | None]:

@@ -62,6 +62,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
     lanes: bool = False
     """It claims by lanes: limits, rates, fairness between keys (`onward.contract.limits`)."""
+    flows: bool = False
+    """It keeps flows: workflows, chains, batches (`onward.contract.flows`)."""
 
 
 # Of stores that have all other capabilities.

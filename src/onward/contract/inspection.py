@@ -37,6 +37,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     states: frozenset[State] | None = None
     queue: str | None = None
     job: str | None = None
+    flow: str | None = None  # of stores that keep flows
+    node: str | None = None  # of that flow
     after: str | None = None  # the last id of the page before
     limit: int = 100
     newest_first: bool = False

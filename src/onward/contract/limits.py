@@ -26,14 +26,13 @@ declare what the code says (`Session.limits`), which changes nothing that was ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from onward.flow.limits import Bounds, Kind, merged
-from onward.flow.room import Scope
+from onward.flow.room import Gate, Scope
 from onward.flow.tokens import next_token, tokens_left
-from onward.flow.walk import LaneView
 
 __all__ = ["KeepsLimits", "Kind", "LimitRow", "LimitState", "state_of"]
 
@@ -63,7 +62,17 @@ class LimitState(msgspec.Struct, frozen=True, kw_only=True):
     shut_until: int | None = None
 
 
-def state_of(row: LimitRow, view: LaneView[Any]) -> LimitState:
+class UsageView(Protocol):
+    """What is asked of a store to show a limit: a part of what a walk asks."""
+
+    now: int
+
+    def gate(self, scope: Scope) -> Gate: ...
+
+    def running(self, scope: Scope, since: int = 0) -> int: ...
+
+
+def state_of(row: LimitRow, view: UsageView) -> LimitState:
     """Return a limit with what is used of it now, as a walk would find it."""
     if row.kind == "key":
         return LimitState(row=row)
@@ -83,8 +92,8 @@ def state_of(row: LimitRow, view: LaneView[Any]) -> LimitState:
 class KeepsLimits(Protocol):
     """A store that keeps limits."""
 
-    def limits(self) -> Sequence[LimitState]:
-        """Return every limit, by kind and name."""
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
+        """Return every limit, by kind and name; or the first so many: what is used of each is looked up."""
         ...
 
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:

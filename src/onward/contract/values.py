@@ -154,8 +154,12 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     idempotency_ttl: int = 0
     single_instance: str | None = None
+    lane: str | None = None  # None: the plain line of its queue
+    cost: int | None = None  # tokens that a start takes, if not 1
     tombstone: bool = False
     runs: tuple[Run, ...] = ()
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None
 
     @property
     def is_finished(self) -> bool:

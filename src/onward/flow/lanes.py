@@ -16,11 +16,11 @@ import random
 
 from onward.errors import ArgumentError
 
-__all__ = ["LONGEST_KEY", "behind", "group_of", "key_of", "lane_key", "lane_of", "random_start", "shown"]
+__all__ = ["LONGEST_KEY", "ahead_of", "behind", "group_of", "key_of", "lane_key", "lane_of", "random_start", "shown"]
 
 LONGEST_KEY = 200
 _DIGITS = 4
-_END = chr(ord("/") + 1)
+_BEGIN, _END = chr(ord("/") - 1), chr(ord("/") + 1)
 
 
 def lane_key(value: object, job: str, place: str) -> str | None:
@@ -68,6 +68,15 @@ def key_of(lane: str) -> str | None:
     """
     digits = lane.partition("/")[2]
     return digits[_DIGITS:] if digits else None
+
+
+def ahead_of(group: str) -> str:
+    """Return a text that sorts before all lanes of a group, and behind those of jobs whose names go on, as `render.all`.
+
+    >>> "render.all/ffffzz" < ahead_of("render/") < "render/"
+    True
+    """
+    return group[:-1] + _BEGIN + chr(0x10FFFF)
 
 
 def behind(group: str) -> str:

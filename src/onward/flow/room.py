@@ -29,7 +29,7 @@ class Scope(NamedTuple):
 
     @classmethod
     def of_lane(cls, lane: str) -> Scope:
-        """Of one lane, or with a group of all its lanes."""
+        """Return the scope of one lane, or with a group of all its lanes."""
         return cls("", lane)
 
 

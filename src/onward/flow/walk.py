@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from onward.flow.lanes import behind, group_of, random_start
+from onward.flow.lanes import ahead_of, behind, group_of, random_start
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
@@ -63,7 +63,7 @@ class LaneView(Protocol[J_co]):
         ...
 
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[J_co]:
-        """Return the first jobs of a lane that have not expired, by due time and id."""
+        """Return the next jobs of a lane that have not expired, by due time and id: some of them, and none at the end."""
         ...
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
@@ -126,7 +126,11 @@ class Walk(Generic[J]):
         self._begins = limit if begins is None else min(limit, begins)
         self._bounded = bounded
         self._jumps = limit + _MORE_LANES
-        self._rooms: dict[Scope, LimitRoom] = {}
+        self._rooms: dict[Scope, LimitRoom | None] = {}
+        # The same by what asks for them, many times for each job that is taken.
+        self._rooms_of: dict[tuple[str, str], list[LimitRoom]] = {}
+        self._own_rooms: dict[str, LimitRoom | None] = {}
+        self._limited: dict[tuple[str, str], bool] = {}
         self._picks: list[Pick[J]] = []
         self._booked: list[tuple[J, int]] = []
         self._opens_at: int | None = None
@@ -149,7 +153,7 @@ class Walk(Generic[J]):
             self._priority(queue, rank, until)
 
     def result(self) -> Walked[J]:
-        charges = {scope: room.bucket for scope, room in self._rooms.items() if room.charged}
+        charges = {scope: room.bucket for scope, room in self._rooms.items() if room is not None and room.charged}
         return Walked(self._picks, self._more, self._opens_at, self._booked, charges, self._awaits_slots)
 
     def _priority(self, queue: str, rank: int, until: int) -> None:
@@ -231,8 +235,7 @@ class Walk(Generic[J]):
 
     def group_is_open(self, queue: str, group: str) -> bool:
         """Return whether a job of this group may start, as far as its lane does not decide."""
-        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
-        closed = [room for room in rooms if room is not None and not room.is_open]
+        closed = [room for room in self.rooms(queue, group) if not room.is_open]
         for room in closed:
             self.closed(room)
         if closed or self._begins > 0 or not self._is_limited(queue, group):
@@ -242,8 +245,12 @@ class Walk(Generic[J]):
 
     def _is_limited(self, queue: str, group: str) -> bool:
         """Return whether a start of this group takes what others could use: then no more are claimed than can begin."""
-        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
-        return any(room is not None and room.is_limited for room in rooms) or bool(self.view.bounds("key", group[:-1]))
+        limited = self._limited.get((queue, group))
+        if limited is None:
+            limited = any(room.is_limited for room in self.rooms(queue, group))
+            limited = limited or bool(self.view.bounds("key", group[:-1]))
+            self._limited[queue, group] = limited
+        return limited
 
     def probe(self, group: str) -> int:
         room = self.job_room(group)
@@ -251,31 +258,38 @@ class Walk(Generic[J]):
 
     def rooms(self, queue: str, lane: str) -> list[LimitRoom]:
         """Return the rooms that a job of this lane needs: its queue's, its job's and its own."""
-        rooms = [self.room(Scope.of_queue(queue), "queue", queue)]
-        if lane != PLAIN:
-            rooms += [self.job_room(group_of(lane)), self.lane_room(lane)]
-        return [room for room in rooms if room is not None]
+        found = self._rooms_of.get((queue, lane))
+        if found is None:
+            rooms = [self.room(Scope.of_queue(queue), "queue", queue)]
+            if lane != PLAIN:
+                rooms += [self.job_room(group_of(lane)), self.lane_room(lane)]
+            found = self._rooms_of[queue, lane] = [room for room in rooms if room is not None]
+        return found
 
     def job_room(self, group: str) -> LimitRoom | None:
         return self.room(Scope.of_lane(group), "job", group[:-1]) if group not in (PLAIN, "/") else None
 
     def lane_room(self, lane: str) -> LimitRoom | None:
-        if lane in (PLAIN, group_of(lane)):
-            return None
-        return self.room(Scope.of_lane(lane), "key", group_of(lane)[:-1])
+        if lane not in self._own_rooms:
+            group = group_of(lane)
+            is_one = lane not in (PLAIN, group)
+            self._own_rooms[lane] = self.room(Scope.of_lane(lane), "key", group[:-1]) if is_one else None
+        return self._own_rooms[lane]
 
     def room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
         """Return what a scope has left; None if nothing bounds it."""
-        found = self._rooms.get(scope)
-        if found is None:
-            view = self.view
-            bounds, gate = view.bounds(kind, name), view.gate(scope)
-            if not bounds and not gate.is_shut(view.now) and not gate.probes(view.now):
-                return None
-            running = view.running(scope) if bounds.running is not None else 0
-            probing = view.running(scope, gate.shut_until) if gate.probes(view.now) else 0
-            found = self._rooms[scope] = LimitRoom(bounds, gate, view.now, running=running, probing=probing)
-        return found
+        if scope not in self._rooms:
+            self._rooms[scope] = self._found_room(scope, kind, name)
+        return self._rooms[scope]
+
+    def _found_room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
+        view = self.view
+        bounds, gate = view.bounds(kind, name), view.gate(scope)
+        if not bounds and not gate.is_shut(view.now) and not gate.probes(view.now):
+            return None
+        running = view.running(scope) if bounds.running is not None else 0
+        probing = view.running(scope, gate.shut_until) if gate.probes(view.now) else 0
+        return LimitRoom(bounds, gate, view.now, running=running, probing=probing)
 
 
 class _Group(Generic[J]):
@@ -289,6 +303,7 @@ class _Group(Generic[J]):
         self._lines: deque[_Line[J]] = deque()
         self._new = self._lanes()
         self._found = False
+        self._probe = walk.probe(name)
 
     def next(self) -> Pick[J] | None:
         """Return the next job that may start; None if there is none."""
@@ -298,7 +313,7 @@ class _Group(Generic[J]):
             if job is not None:
                 self._lines.append(line)
                 self._found = True
-                return Pick(job, line.lane, self._walk.probe(self.name))
+                return Pick(job, line.lane, self._probe)
         return None
 
     def _next_line(self) -> _Line[J] | None:
@@ -333,7 +348,7 @@ class _Group(Generic[J]):
         # From the cursor up to the end, then from the start; a circle that began above the cursor ends there.
         parts = [(cursor, begun + "\0")] if begun > cursor else [(cursor, behind(self.name)), ("", begun + "\0")]
         for after, before in parts:
-            at = max(after, self.name[:-1])
+            at = max(after, ahead_of(self.name))
             while (lane := self._walk.view.lane_after(self._queue, self._rank, at, before)) is not None:
                 if not self._walk.jump():
                     cursors.groups[self._queue], cursors.lanes[place[::2]] = self.name, at
@@ -350,7 +365,7 @@ class _Group(Generic[J]):
         at = random_start(self.name)
         while len(found) < _DRAWN_FROM:
             lane = view.lane_after(self._queue, self._rank, at, behind(self.name))
-            lane = lane or view.lane_after(self._queue, self._rank, self.name[:-1], behind(self.name))
+            lane = lane or view.lane_after(self._queue, self._rank, ahead_of(self.name), behind(self.name))
             if lane is None or (found and lane == found[0]):
                 break
             found.append(lane)
@@ -370,10 +385,11 @@ class _Line(Generic[J]):
         self._ended = False
 
     def next(self, share: int) -> J | None:
-        """Return the next job of the lane; looks at ``share`` at a time."""
+        """Return the next job of the lane; looks at its head first, then at ``share`` at a time."""
         while not self._jobs and not self._ended:
-            found = self._walk.view.heads(*self._place, self._seen, share)
+            count = share if self._seen else 1  # nobody knows yet how many lanes share what is wanted
+            found = self._walk.view.heads(*self._place, self._seen, count)
             self._seen += len(found)
-            self._ended = len(found) < share
+            self._ended = not found
             self._jobs.extend(job for job in found if job.id not in self._walk.released)
         return self._jobs.popleft() if self._jobs else None

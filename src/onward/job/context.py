@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from datetime import datetime
-from types import TracebackType
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
 from onward.base.credentials import without_credentials
 from onward.base.durations import Duration
 from onward.base.logs import Once, get_logger
-from onward.errors import StepError, TransactionError
+from onward.errors import FlowError, StepError, TransactionError
+from onward.job.run_parts import (
+    AsyncFlowOfRun,
+    Completed,
+    FlowOfRun,
+    OpenCompletion,
+    ReadsResult,
+    StepsOfRun,
+    TransactionBlock,
+)
 
 __all__ = ["AsyncJobContext", "Completed", "JobContext", "OpenCompletion", "StepsOfRun", "TransactionBlock"]
 
@@ -22,61 +30,6 @@ T = TypeVar("T")
 logger = get_logger("onward.job")
 
 _warns = Once()
-
-
-class TransactionBlock(Protocol):
-    """A transaction of a handler, to be entered with ``with`` or ``async with``."""
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-    async def __aenter__(self) -> Any: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-
-class StepsOfRun(Protocol):
-    """The steps of one run (`onward.job.steps.Steps`)."""
-
-    pending: set[str]
-
-    def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
-
-    def sleep(self, name: str, duration: Duration | None) -> None: ...
-
-    def wait_for(self, name: str, timeout: Duration, returns: Any) -> Any: ...
-
-    async def step_async(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
-
-    async def sleep_async(self, name: str, duration: Duration | None) -> None: ...
-
-    async def wait_for_async(self, name: str, longest: Duration, returns: Any) -> Any: ...
-
-    def left_open(self) -> StepError | None: ...
-
-
-class Completed(NamedTuple):
-    """The result of a job that its handler completed in a transaction."""
-
-    result: bytes | None
-    note: str | None
-
-
-class OpenCompletion(Protocol):
-    """A success that was written in a transaction of the handler's own connection: it counts if that is committed."""
-
-    def find_out(self) -> Completed | None:
-        """Return what the job resulted in if it was committed.  Called when the handler has ended."""
-        ...
-
-    async def afind_out(self) -> Completed | None:
-        """The same for a connection that is awaited."""
-        ...
 
 
 class JobContext:
@@ -111,6 +64,7 @@ class JobContext:
         "_attend",
         "_began",
         "_cancelled",
+        "_flow",
         "_lost",
         "_make_steps",
         "_payload",
@@ -126,6 +80,7 @@ class JobContext:
         "id",
         "in_transaction",
         "job",
+        "make_flow",
         "max_retries",
         "meta",
         "name",
@@ -167,6 +122,8 @@ class JobContext:
         self._scrub = scrub
         self._make_steps = steps
         self._steps: StepsOfRun | None = None
+        self.make_flow: Callable[[JobContext], Any] | None = None  # set by the worker for a member of a flow
+        self._flow: Any = None
         self.in_transaction = False
         self._attend: Callable[[int], None] | None = None
         self.scheduled_for = None
@@ -273,6 +230,39 @@ class JobContext:
         """Return what is wrong with the steps of a run that returned.  Called by the worker."""
         return None if self._steps is None else self._steps.left_open()
 
+    @property
+    def flow(self) -> FlowOfRun:
+        """The flow of this job: ``ctx.flow.map(resize, pages, node="resize")`` adds jobs to it.
+
+        They go to this job's own node, or to one that comes after it.
+        """
+        flow: FlowOfRun = self._opened_flow()
+        return flow
+
+    def _opened_flow(self) -> Any:
+        if self._flow is None:
+            if self.make_flow is None:
+                raise FlowError(f"job {self.id} belongs to no flow: enqueue it with jobs.flow(...), chain or batch")
+            self._flow = self.make_flow(self)
+        return self._flow
+
+    @overload
+    def result_of(self, node: ReadsResult[T]) -> T: ...
+    @overload
+    def result_of(self, node: str) -> Any: ...
+    def result_of(self, node: Any) -> Any:
+        """Return the result of the one job of a node before this one, given by its job, or by the node's name."""
+        return self._opened_flow().result_of(node)
+
+    @overload
+    def results_of(self, node: ReadsResult[T]) -> Iterator[T]: ...
+    @overload
+    def results_of(self, node: str) -> Iterator[Any]: ...
+    def results_of(self, node: Any) -> Iterator[Any]:
+        """Yield the results of all jobs of a node before this one, in the order of ``map``; reads page by page."""
+        results: Iterator[Any] = self._opened_flow().results_of(node)
+        return results
+
     def transaction(self, connection: Any = None) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
@@ -356,6 +346,28 @@ class AsyncJobContext(JobContext):
         """Return the value of a signal, None if none came in time: ``await ctx.wait_for("paid", timeout="7d")``."""
         call = f"ctx.wait_for({name!r:.60})"
         return self._called(call, lambda steps: steps.wait_for_async(name, timeout, returns))
+
+    @property
+    def flow(self) -> AsyncFlowOfRun:  # type: ignore[override]
+        """The flow of this job: ``await ctx.flow.map(resize, pages, node="resize")``."""
+        flow: AsyncFlowOfRun = self._opened_flow()
+        return flow
+
+    @overload  # type: ignore[override]
+    def result_of(self, node: ReadsResult[T]) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def result_of(self, node: str) -> Coroutine[Any, Any, Any]: ...
+    def result_of(self, node: Any) -> Any:
+        """Return the result of the one job of a node before this one: ``await ctx.result_of(fetch)``."""
+        return self._opened_flow().result_of(node)
+
+    @overload  # type: ignore[override]
+    def results_of(self, node: ReadsResult[T]) -> AsyncIterator[T]: ...
+    @overload
+    def results_of(self, node: str) -> AsyncIterator[Any]: ...
+    def results_of(self, node: Any) -> Any:
+        """Yield the results of all jobs of a node before this one: ``async for page in ctx.results_of(resize)``."""
+        return self._opened_flow().results_of(node)
 
     def _called(self, call: str, act: Callable[[StepsOfRun], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
         steps = self._stepping(call)

@@ -86,6 +86,8 @@ class JobOptions(SharedOptions, total=False):
     limit: Any
     """How many may run at once or start in a while, in the whole fleet: a `Limit`, or a tuple of one for all calls and one
     `by` a parameter."""
+    breaker: Any
+    """A `Breaker`: when too many of its last runs have failed, it is not started for a while, in the whole fleet."""
 
 
 class UsingOptions(SharedOptions, total=False):
@@ -181,7 +183,8 @@ class JobDefinition:
     interrupt: bool = True
     unique_key: str | Callable[..., str] | None = None
     unique_strategy: UniqueStrategy = "ignore_new"
-    limit: Any = None  # checked with the parameters, by `onward.client.laning`
+    limit: Any = None  # checked with the parameters, by `onward.client.laning`; so is the next
+    breaker: Any = None
     payload: Any = None
 
 
@@ -208,7 +211,7 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
             raise OptionError('max_memory limits a process: it needs isolation="process"')
     if "interrupt" in options:
         checked["interrupt"] = _flag(options["interrupt"], "interrupt")
-    checked["limit"] = options.get("limit")
+    checked["limit"], checked["breaker"] = options.get("limit"), options.get("breaker")
     checked["unique_key"] = options.get("unique_key")  # it is checked with the parameters, by `onward.job.unique_key`
     return JobDefinition(name=name, handler=name, aliases=tuple(map(names.job_name, aliases)), **checked)
 

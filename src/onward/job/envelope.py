@@ -24,6 +24,7 @@ import msgspec
 from onward.base.clock import SECOND, to_micros
 from onward.base.durations import LONGEST
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
+from onward.job.membership import FlowPlan
 from onward.job.retry import PortablePolicy
 
 __all__ = [
@@ -113,6 +114,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     schedule: Occurrence | None = None
     lane: str | None = None  # the line in its queue, as the store has it (`onward.flow.lanes`)
     cost: int | None = None  # tokens that a start takes, if not 1
+    flow: str | None = None  # the flow that it is a member of, by id
+    node: str | None = None  # and where in it
 
     @property
     def hold(self) -> str | None:
@@ -157,6 +160,9 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     lane: str | None = None  # None: the plain line of its queue
     cost: int | None = None  # tokens that a start takes, if not 1
     timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
+    flow: str | None = None
+    node: str | None = None
+    plan: FlowPlan | None = None  # of a new flow, with the first of its members; in no bytes
 
 
 Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
@@ -196,6 +202,8 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         lane=letter.lane,
         cost=letter.cost,
         timeout=letter.timeout,
+        flow=letter.flow,
+        node=letter.node,
     )
 
 

@@ -47,5 +47,6 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     private: bool = False  # its arguments came encrypted: so what is stored of it is, too
     lane: str | None = None
     probe: float = 0  # seconds for which its job was shut: its success opens the job, its failure shuts it again
+    member: bool = False  # whether its job belongs to a flow: its end may open others
     tick: int | None = None  # of a schedule's job that was looked at: the newest tick that it runs for
     receipt: object = None  # private to the backend that issued it

@@ -31,6 +31,7 @@ __all__ = [
     "Snoozed",
     "decide",
     "failed",
+    "is_listed",
 ]
 
 
@@ -175,14 +176,14 @@ def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead
 
 def _not_retried(error: BaseException, job: Budget) -> str | None:
     kind = type(error).__name__
-    if _is_listed(error, job.discard_on):
+    if is_listed(error, job.discard_on):
         return f"{kind} is not retried: it is listed in discard_on"
-    if job.retry_on is not None and not _is_listed(error, job.retry_on):
+    if job.retry_on is not None and not is_listed(error, job.retry_on):
         return f"{kind} is not retried: only what retry_on lists is"
     return None
 
 
-def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+def is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
     """Return whether a list names this error; `TimeoutError` or `Exception` means the job's own time-out, too."""
     return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 import msgspec
 
 from onward.backend import Backend, KeepsLimits, Kind, LimitRow, LimitState
 from onward.base.clock import from_micros
-from onward.base.names import job_name, queue_name
-from onward.errors import InvalidLimit, Unsupported
+from onward.base.names import job_name, queue_name, suggestion
+from onward.errors import InvalidLimit, LimitNotFound, Unsupported
 from onward.flow.limits import Bounds, Limit, Rate
 from onward.flow.room import FOREVER
 
@@ -57,9 +57,9 @@ class LimitControl:
         self._backend = backend
         self._declared = declared
 
-    def list(self) -> Sequence[LimitRecord]:
-        """Return every limit that a worker has declared, or that was set."""
-        return [LimitRecord.of(state) for state in self._store.limits()]
+    def list(self, *, at_most: int | None = None) -> Sequence[LimitRecord]:
+        """Return every limit that a worker has declared, or that was set; or the first so many, by kind and name."""
+        return [LimitRecord.of(state) for state in self._store.limits(at_most=at_most)]
 
     def set(
         self,
@@ -93,27 +93,35 @@ class LimitControl:
             raise InvalidLimit("name a job or a queue: jobs.limits.set('render', running=3), or set(queue='mail', …)")
         kind: Kind = "queue" if queue is not None else "key" if each_key else "job"
         name = queue_name(queue) if queue is not None else job_name(job or "")
-        if kind != "queue":
+        if kind != "queue" or not bounds:
             self._known(name, kind)
-        self._store.set_limit(kind, name, bounds, new=True)
+        self._store.set_limit(kind, name, bounds, new=bool(bounds))
 
-    def _known(self, job: str, kind: Kind = "job") -> None:
+    def _known(self, name: str, kind: Kind = "job") -> None:
         """Raise for a job without lanes of its own, or without keys: a limit of it would bind nothing."""
         rows = (*self._declared(), *(state.row for state in self._store.limits()))
-        if not any((row.kind, row.name) == (kind, job) for row in rows):
-            raise _unknown(job, each_key=kind == "key")
+        names = {row.name for row in rows if row.kind == kind}
+        if name not in names:
+            raise LimitNotFound(_unknown(kind, name, names))
 
     @property
     def _store(self) -> KeepsLimits:
         if not self._backend.capabilities.lanes:
-            raise Unsupported("this store keeps no limits: it declares no `lanes`; use memory:// or sqlite:///file")
+            raise Unsupported("this store keeps no limits (it declares no `lanes`): use a database or Redis as the url")
         assert isinstance(self._backend, KeepsLimits)
         return self._backend
 
 
-def _unknown(job: str, *, each_key: bool) -> InvalidLimit:
-    what = "limit by a key" if each_key else "limit"
-    return InvalidLimit(
-        f"job {job!r} declares no {what}, so its jobs are in no lane of their own: give it one in the code, "
+def _unknown(kind: Kind, name: str, known: Collection[str]) -> str:
+    """Return what to do about a limit that nothing has declared or set."""
+    what = {"queue": f"queue {name!r} has", "job": f"job {name!r} declares"}.get(kind, f"job {name!r} declares")
+    lacks = f"{what} no limit by a key" if kind == "key" else f"{what} no limit"
+    meant = suggestion(name, known) if known else ""
+    if "did you mean" in meant:
+        return lacks + meant
+    if kind == "queue":
+        return f"{lacks}{meant or ', so there is nothing to clear'}"
+    return (
+        f"{lacks}, so its jobs are in no lane of their own: give it one in the code, "
         f"@jobs.job(limit=Limit(…)), and start a worker with it"
     )

@@ -57,7 +57,7 @@ def _encoded(name: str, value: Any) -> bytes:
 
 
 def _came_encrypted(stored: StoredJob) -> bool:
-    """Whether what is stored of a job is to be encrypted, whatever the setting here says."""
+    """Return whether what is stored of a job is to be encrypted, whatever the setting here says."""
     try:
         return open_sealed(Sealed(stored.id, stored.queue, stored.data)).enc is not None
     except EnvelopeError:

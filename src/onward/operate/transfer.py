@@ -239,7 +239,14 @@ class _Run:
                     self.report.stayed.setdefault(job.id, "it changed, or was enqueued, during the transfer")
 
     def _carry(self, jobs: Sequence[StoredJob]) -> int:
-        """Restore a batch at the target and remove it at the source; return how many are gone from there."""
+        """Restore a batch at the target and remove it at the source; return how many are gone from there.
+
+        Members of flows stay: alone in another store they would wait for ever, or their flow for them.
+        """
+        self.report.stayed |= {job.id: f"it belongs to flow {job.flow}, which stays" for job in jobs if job.flow}
+        jobs = [job for job in jobs if job.flow is None]
+        if not jobs:
+            return 0
         attached = self._source.attached(jobs)
         arrived = self._restore(jobs, attached)
         moved = {answer.id for answer in arrived if answer.stored}

@@ -155,6 +155,9 @@ class Encryption:
     def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
         if result is None or not result.startswith(b"onward/"):  # which no JSON does
             return result
+        _, is_signed, value = result.partition(b"\n")  # what is encrypted has one line
+        if is_signed:
+            return self.read_result(job_id, queue, token, value)
         return self._read(result.decode("latin-1"), _RESULT, queue, job_id, str(token)) or _marker("?")
 
     def read_failure(self, job_id: str, queue: str, token: int, failure: Failure) -> Failure:

@@ -22,6 +22,8 @@ from onward.backend import Backend, Enqueued, StoredJob
 from onward.base.clock import until
 from onward.client.bound_job import Call, HandleSource, Job, JobHandle
 from onward.client.client import Client
+from onward.client.flow_builder import FlowBuilder
+from onward.client.flow_handle import FlowHandle
 from onward.client.record import JobRecord
 from onward.contract.transactions import Steps, Style, Transacts, arun_steps, run_steps
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
@@ -113,6 +115,11 @@ class Joins:
         sealed = job.sealed_many(calls)
         return Letters(sealed, lambda answers: list(map(job.handle, answers, sealed)))
 
+    def flow(self, flow: FlowBuilder) -> Letters[FlowHandle]:
+        if not isinstance(flow, FlowBuilder):
+            raise ArgumentError(f"enqueue_flow takes a flow, as jobs.flow(...) builds it, not {flow!r:.60}")
+        return Letters(flow.sealed(), lambda _: flow.handle)
+
     def _by_name(self, job: str, payload: Any = None, **options: Any) -> Envelope:
         return self._client.letters.seal_by_name(job, payload, EnqueueOptions.check(options))
 
@@ -195,6 +202,10 @@ class Joined:
         """Enqueue many calls of a job together."""
         return self._store(self._joins.many(job, calls))
 
+    def enqueue_flow(self, flow: FlowBuilder) -> FlowHandle:
+        """Enqueue a flow with all of its jobs: it exists if and only if the transaction commits."""
+        return self._store(self._joins.flow(flow))
+
     def put(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Store jobs that are sealed already, as `Job.sealed` and `LetterWriter` make them."""
         return self._store(Letters(list(envelopes), list))
@@ -244,6 +255,10 @@ class AsyncJoined:
     async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
         """Enqueue many calls of a job together."""
         return await self._store(self._joins.many(job, calls))
+
+    async def enqueue_flow(self, flow: FlowBuilder) -> FlowHandle:
+        """Enqueue a flow with all of its jobs."""
+        return await self._store(self._joins.flow(flow))
 
     async def put(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Store jobs that are sealed already."""

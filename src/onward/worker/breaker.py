@@ -11,13 +11,13 @@ from __future__ import annotations
 from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError, BackendUnavailable
 
-__all__ = ["Breaker"]
+__all__ = ["StoreBreaker"]
 
 _ERRORS, _OPEN_FOR = 5, 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
-class Breaker:
+class StoreBreaker:
     """Counts consecutive errors and says how long to wait before the next try."""
 
     def __init__(self, *, errors: int = _ERRORS, open_for: float = _OPEN_FOR) -> None:

@@ -97,6 +97,7 @@ class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     note: str | None
     swallowed: Failure | None
     duration_ms: int
+    blamed: bool | None
 
 
 FromWorker = RunLease | LeaseIsLost | NoteAnswered

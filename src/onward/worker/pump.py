@@ -36,7 +36,7 @@ from onward.attempt.prepare import prepare
 from onward.attempt.settle import Exchange
 from onward.backend import Claim, Lease
 from onward.errors import BackendError
-from onward.worker.breaker import Breaker
+from onward.worker.breaker import StoreBreaker
 from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Prefetch, Quota, Work
 from onward.worker.options import QueuePlan, WorkerParts
@@ -66,7 +66,7 @@ class Pump:
         *,
         plan: QueuePlan,
         quota: Quota,
-        breaker: Breaker,
+        breaker: StoreBreaker,
         recorder: RunRecorder | None,
     ) -> None:
         self._parts = parts

@@ -29,7 +29,7 @@ from onward.base.logs import get_logger
 from onward.base.outage import Outage
 from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Released
-from onward.worker.breaker import Breaker
+from onward.worker.breaker import StoreBreaker
 from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
 from onward.worker.outbox import Outbox, key_of
@@ -62,7 +62,7 @@ class Recovery:
         events: WorkerEvents,
         *,
         runtime: Runtime,
-        breaker: Breaker,
+        breaker: StoreBreaker,
         recorder: RunRecorder | None,
         accept: Callable[[Sequence[Lease]], None],
     ) -> None:

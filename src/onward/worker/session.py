@@ -119,7 +119,7 @@ class SessionKeeper:
         return False
 
     def is_old(self) -> bool:
-        """Whether the session is due to be renewed, by a clock that may have been set back meanwhile."""
+        """Return whether the session is due to be renewed, by a clock that may have been set back meanwhile."""
         return abs(self._clock() - self._answered) > self._renew_after
 
     def declare_dead(self) -> None:
@@ -134,7 +134,7 @@ class SessionKeeper:
             self.contact.failed()
 
     def start(self) -> None:
-        """Have it renewed by a thread, until `stop` was called as often as this."""
+        """Let a thread renew it, until `stop` was called as often as this."""
         with self._changed:
             self._uses += 1
             if self._thread is None or not self._thread.is_alive():

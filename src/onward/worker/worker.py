@@ -23,7 +23,7 @@ from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released
 from onward.telemetry import JobStarted, Milestones
-from onward.worker.breaker import Breaker
+from onward.worker.breaker import StoreBreaker
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
 from onward.worker.events import OneTimeEvent
 from onward.worker.handler_tasks import HandlerTasks
@@ -56,7 +56,7 @@ class Worker:
         options: WorkerOptions,
         *,
         clock: Callable[[], float] = boottime,
-        breaker: Breaker | None = None,
+        breaker: StoreBreaker | None = None,
         recorder: RunRecorder | None = None,
         quota: Quota | None = None,
         isolated_program: Sequence[str] | None = None,
@@ -89,7 +89,7 @@ class Worker:
             self,
             plan=plan_of(options, parts.backend),
             quota=self.quota,
-            breaker=breaker or Breaker(),
+            breaker=breaker or StoreBreaker(),
             recorder=recorder,
         )
         self._handler_threads = HandlerThreads(inflight, runtime, self._deadlines, self, isolated=isolated)

@@ -6,100 +6,18 @@ next moves to later places of the order.
 """
 
 import itertools
-import threading
 
 import pytest
 
 from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend
-from onward.backends.postgres.transaction import Transaction
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
-from tests.waiting import eventually
+from tests.backends.postgres.stepping import Side, SteppedBackend, in_order
 
 SIGNAL = ["begin", "lock_live", "room_for_note", "store_signal", "signalled", "commit"]
 SNOOZE = ["begin", "lock_session", "settle", "store_note", "signalled", "commit"]
-FOLLOWING = ("wake_waiters", "wake_apart")  # sent with the one before, and only if a signal is there
 ORDERS = list(itertools.combinations(range(len(SIGNAL) + len(SNOOZE)), len(SIGNAL)))  # the places of the signal's
-
-
-class Side:
-    """A verb in a thread, that is let on one statement at a time."""
-
-    def __init__(self, sql):
-        self._sql = sql
-        self._permits = threading.Semaphore(0)
-        self._thread = None
-        self.pid = 0
-        self.sent = []
-        self.is_waiting = threading.Event()  # for a permit, or it has ended
-
-    def start(self, act):
-        self.sent, self.error = [], None
-        self.is_waiting.clear()
-        self._thread = threading.Thread(target=self._run, args=[act])
-        self._thread.start()
-        self.is_waiting.wait(30)
-
-    def _run(self, act):
-        try:
-            act()
-        except BaseException as error:  # noqa: BLE001  raised again below
-            self.error = error
-        self._thread = None
-        self.is_waiting.set()
-
-    def stop_before(self, statement):
-        self.is_waiting.set()
-        self._permits.acquire()
-        self.sent.append(statement)
-
-    @property
-    def has_ended(self):
-        return self._thread is None
-
-    @property
-    def can_go_on(self):
-        return self.is_waiting.is_set() and not self.has_ended
-
-    def let_on(self):
-        """Send one statement, and wait until it is answered, or waits for a lock."""
-        self.is_waiting.clear()
-        self._permits.release()
-        self.settle_down()
-
-    def settle_down(self):
-        eventually(lambda: self.is_waiting.wait(0.001) or self._is_blocked())  # mostly it is answered at once
-        if self.error is not None:
-            raise self.error
-
-    def _is_blocked(self):
-        return self._sql("SELECT pg_blocking_pids(%s)", self.pid) != [([],)]
-
-
-class SteppedTransaction(Transaction):
-    """Sends a statement when it is let on, and reads the answer at once."""
-
-    __slots__ = ("side",)
-
-    def ask(self, name, **parameters):
-        if name not in FOLLOWING:
-            self.side.stop_before(name)
-        reply = super().ask(name, **parameters)
-        reply.rows()
-        return reply
-
-
-class SteppedBackend(PostgresBackend):
-    side = None
-
-    def _transaction(self, connection):
-        if self.side is None:
-            return super()._transaction(connection)
-        self.side.pid = connection.info.backend_pid
-        tx = SteppedTransaction(connection.wire, self._sql, self._moved)
-        tx.side = self.side
-        return tx
 
 
 @pytest.fixture
@@ -125,13 +43,7 @@ def race(open_backend, sql):
         snooze = Settlement.snooze(lease, 3600, awaits="go", notes=(("~!go", b"1"),))
         signalling.start(lambda: signaller.signal(job_id, "go", b"1"))
         snoozing.start(lambda: worker.turn(a_turn(snooze, owner=lease.owner)))
-        places = [signalling if place in order else snoozing for place in range(len(SIGNAL) + len(SNOOZE))]
-        for side in itertools.chain(places, itertools.cycle((signalling, snoozing))):
-            if signalling.has_ended and snoozing.has_ended:
-                break
-            if side.can_go_on:
-                side.let_on()
-                (snoozing if side is signalling else signalling).settle_down()  # a commit may have let it on
+        in_order(signalling, snoozing, order, len(SIGNAL) + len(SNOOZE))
         return signalling.sent, snoozing.sent
 
     race.signaller = signaller

@@ -13,6 +13,7 @@ from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.queue_marks import QueueMarks
 from onward.testing.contract.builders import a_lease, some_envelopes
+from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
@@ -33,7 +34,8 @@ SMALL = {
     "paused_queues",
     "sessions",
 }
-SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_schedules", "onward_ended")  # the last is a sequence
+# The last is a sequence.
+SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_schedules", "onward_limits", "onward_ended")
 # Asked only after a statement has failed: a row that no worker wrote is in no index.
 SEARCHES = {"damaged_jobs"}
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL - SEARCHES)
@@ -52,11 +54,34 @@ TURN = [
     "enqueue",
     "enqueue_new",
     "enqueue_one",
+    "walk_lanes",
+    "line_heads",
+    "running_in",
+    "try_gates",
+    "take",
+    "book",
+    "charge_gate",
 ]
+# Whether a queue has lanes or a limit, and whether it is paused.
+WALKS = ("onward_jobs_lanes_idx", "onward_limits_pkey", "onward_queues_pkey")
 # What the claim, the promotion and the settlement must walk, and nothing else of the jobs.
 INDEXES = {
-    "claim": {"onward_jobs_claim_idx", "onward_queues_pkey"},
-    "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", "onward_queues_pkey"},
+    "claim": {"onward_jobs_claim_idx", *WALKS},
+    "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", *WALKS},
+    "next_due": {
+        "onward_jobs_claim_idx",
+        "onward_jobs_due_idx",
+        "onward_waiters_until_idx",
+        *WALKS,
+    },
+    "walk_lanes": {"onward_jobs_claim_idx", "onward_jobs_running_idx", "onward_gates_pkey", *WALKS},
+    "line_heads": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx"},
+    "running_in": {"onward_jobs_running_idx"},
+    "gates_of": {"onward_gates_pkey"},
+    "try_gates": {"onward_gates_pkey"},
+    "take": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx", "onward_jobs_pkey"},
+    "book": {"onward_jobs_pkey"},
+    "count_running": {"onward_jobs_owner_idx", "onward_jobs_pkey"},
     "settle": {"onward_jobs_owner_idx", "onward_queues_pkey"},
     "complete": {"onward_jobs_pkey"},
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
@@ -78,11 +103,12 @@ INDEXES = {
 
 FILL = """
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, job, sealed, owner, delivery,
-                         expires_at, idempotency_key, single_instance, waits)
+                         expires_at, idempotency_key, single_instance, waits, lane, booked)
 SELECT lpad(to_hex(n), 32, '0'), 'q' || n % 3, (ARRAY['available', 'scheduled', 'retryable', 'executing'])[1 + n % 4], n % 5,
        n * 1000, 3, 1, 'work', '', CASE WHEN n % 4 = 3 THEN 'owner-' || n % 7 END, 1,
        CASE WHEN n % 2 = 0 THEN n * 2000 END, CASE WHEN n % 4 = 1 THEN 'k' || n % 50 END,
-       CASE WHEN n % 4 = 1 THEN 's' || n % 50 END, n % 3
+       CASE WHEN n % 4 = 1 THEN 's' || n % 50 END, n % 3, CASE WHEN n % 11 < 5 THEN 'job' || n % 5 || '/' || n % 99 END,
+       CASE WHEN n % 4 = 1 AND n % 11 < 3 THEN true END
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_finished (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job, sealed,
                              delivery, attempts, crashes, interruptions, waits, finished_at)
@@ -94,6 +120,8 @@ SELECT 'f' || lpad(to_hex(n), 31, '0'), 1, 1, 'nack', 'retryable', n, 0, 'Error'
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', 'k' || n, 'x', 1, n FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_gates (queue, lane, full_at)
+SELECT '', 'job' || n % 5 || '/' || n, n FROM generate_series(1, {count}) AS n;
 """
 MANY = max(40_000, round(1_000_000 * float(os.environ.get("ONWARD_PROOF_SCALE", "0"))))
 
@@ -116,7 +144,7 @@ def plans(postgres):
         made["full and believed to be empty"] = _plans(connection)
         connection.execute("ANALYZE")
         made["full and known to be"] = _plans(connection)
-        connection.execute("TRUNCATE onward_jobs, onward_finished, onward_attempts, onward_holds")
+        connection.execute("TRUNCATE onward_jobs, onward_finished, onward_attempts, onward_holds, onward_gates")
         made["empty and believed to be full"] = _plans(connection)
     backend.close()
     return made
@@ -266,3 +294,50 @@ class TestCost:
         # An index of twenty thousand is a page or two deeper than one of two.
         assert pages("settle", **columns) < before + 10
         assert pages("lock_session") < 20
+
+    @pytest.fixture
+    def walk(self, pages):
+        place = {"cursor_queues": [], "cursor_groups": [], "cursor_lanes": [], "drawn": "0000"}
+        bounds = {"lanes": 116, "limit": 20, "only_rank": None, "only_group": None}
+        return lambda: pages("walk_lanes", queues=["a"], **place, **bounds)
+
+    def test_a_walk_costs_the_same_however_many_jobs_wait_in_a_lane(self, backend, walk):
+        backend.enqueue(in_lane(100, "acme", queue="a"))
+        before = walk()
+
+        for _ in range(4):
+            backend.enqueue(in_lane(5_000, "acme", queue="a"))
+
+        assert walk() < before * 1.5 + 10
+
+    def test_a_full_job_is_one_step_whatever_waits_under_it(self, backend, walk):
+        declare(backend, a_limit(running=1))
+        backend.enqueue(in_lane(1, "first", queue="a"))
+        assert len(claimed(backend, queues=("a",))) == 1
+        backend.enqueue(in_lane(1, "second", queue="a"))
+        before = walk()
+
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(5_000)])
+
+        assert walk() < before + 15
+
+    def test_a_walk_looks_at_a_bounded_number_of_lanes(self, backend, walk):
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(300)])
+        before = walk()
+
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(300, 10_000)])
+
+        assert walk() < before * 1.5
+
+    def test_counting_costs_the_same_whatever_else_runs_and_waits(self, backend, pages, sql):
+        def count():
+            return pages("running_in", queues=[""], lows=["render/"], highs=["render0"], since=[0])
+
+        backend.enqueue(in_lane(5))
+        claimed(backend)
+        before = count()
+
+        backend.enqueue(in_lane(5_000, "x", of="mail") + in_lane(5_000))
+        sql("UPDATE onward_jobs SET state = 'executing', owner = 'w', started_at = 1 WHERE lane LIKE 'mail/%'")
+
+        assert count() < before + 15

@@ -11,7 +11,8 @@ from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from tests.servers.connecting import connected
 
-TABLES = ["attempts", "finished", "holds", "jobs", "migrations", "notes", "queues", "schedules", "sessions", "waiters"]
+TABLES = ["attempts", "finished", "gates", "holds", "jobs", "limits", "migrations", "notes", "queues", "schedules"]
+TABLES += ["sessions", "waiters"]
 
 
 @pytest.fixture

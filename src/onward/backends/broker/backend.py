@@ -197,7 +197,7 @@ class BrokerBackend(Backend, Generic[S]):
 
 
 def in_order(turn: Turn, settle: Callable[[Settlement], Settled], claim: Callable[[Claim], list[Lease]]) -> TurnResult:
-    """Releases come last: what was released must not be claimed by the same turn."""
+    """Return the moves with releases last: what was released must not be claimed by the same turn."""
     settled: list[Settled | None] = [None] * len(turn.settlements)
     order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
     first_release = sum(settlement.move != "release" for settlement in turn.settlements)

@@ -77,7 +77,7 @@ def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
 
 
 def is_booked(sealed: Sealed) -> bool:
-    """Whether a schedule has booked this job."""
+    """Return whether a schedule has booked this job."""
     try:
         return open_sealed(sealed).schedule is not None
     except EnvelopeError:

@@ -23,7 +23,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.memory import lanes, settling
+from onward.backends.memory import flows, lanes, settling
+from onward.backends.memory.flows import MemoryFlows
 from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.lanes import MemoryLanes
 from onward.backends.memory.notes import MemoryNotes
@@ -39,10 +40,10 @@ from onward.job.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
+class MemoryBackend(MemoryInspection, MemoryFlows, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
-    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True)
+    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True, flows=True)
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
@@ -118,6 +119,8 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
         cause: str | None = None,
     ) -> list[Reaped]:
         with self._writing() as now:
+            if owner is None and queue is None:
+                flows.sweep(self._store, now)
             sessions = self._store.sessions
             dead = [name for name, each in sessions.items() if each.expires_at <= now] if owner is None else [owner]
             if queue is not None:
@@ -166,7 +169,10 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
         with uninterrupted(), self._changed:
             if self._closed:
                 raise BackendError("this backend is closed")
-            yield self.clock.micros()
+            now = self.clock.micros()
+            yield now
+            if self._store.flows.touched:
+                flows.look(self._store, now)
             self._changed.notify_all()
 
     def _add(self, envelope: Envelope, now: int, *, retried: bool = False) -> Enqueued:
@@ -178,6 +184,8 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
             if envelope.unique_strategy == "ignore_new":
                 return Enqueued(envelope.id, created=False, existing_id=holder.id)
             self._replace(holder, envelope.id, now)
+        if envelope.flow is not None and flows.add_waiting(store, envelope, now):
+            return Enqueued(envelope.id)
         available_at = max(now + envelope.delay, envelope.not_before or 0)
         due = State.AVAILABLE if available_at <= now else State.SCHEDULED
         store.add(MemoryJob(envelope, due, available_at))
@@ -261,6 +269,7 @@ class MemoryBackend(MemoryInspection, MemoryLanes, MemoryNotes, MemorySchedules,
             spent=job.spent,
             lane=job.lane,
             probe=probe,
+            member=job.envelope.flow is not None,
         )
 
     def _asked_to_cancel(self, owner: str) -> tuple[Held, ...]:

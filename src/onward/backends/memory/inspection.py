@@ -22,7 +22,7 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
-from onward.backends.memory import settling
+from onward.backends.memory import flows, settling
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.errors import QueueReserved
@@ -124,14 +124,17 @@ class MemoryInspection:
             for job in list(self._matching(query, within=frozenset({State.DISCARDED, State.CANCELLED}))):
                 obstacle = self._obstacle(job, now)
                 if obstacle is None:
-                    del self._store.finished[job.id]
-                    self._store.add(MemoryJob(job.envelope, State.AVAILABLE, now, delivery=job.delivery))
+                    self._store.revive(job, now)
                     replayed.ids.append(job.id)
                     if fresh:
                         self._store.notes.pop(job.id, None)
                 else:
                     replayed.skipped[job.id] = obstacle
-            return replayed
+            ended_again = flows.replayed(self._store, replayed.ids, now)
+            return Replayed(
+                ids=[job_id for job_id in replayed.ids if job_id not in ended_again],
+                skipped=replayed.skipped | ended_again,
+            )
 
     def purge(self, query: Query) -> int:
         with self._writing():
@@ -154,7 +157,8 @@ class MemoryInspection:
             removable = [
                 job
                 for job in [self._store.finished[job_id] for job_id in page]
-                if (job.finished_at or 0) < (now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1))
+                if self._store.flows.ended_at(job.envelope, job.finished_at or 0)
+                < (now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1))
                 and queue in (None, job.queue)
             ]
             if not dry_run:
@@ -201,6 +205,8 @@ class MemoryInspection:
                 and (query.ids is None or job_id in query.ids)
                 and query.queue in (None, job.queue)
                 and query.job in (None, job.envelope.job)
+                and query.flow in (None, job.envelope.flow)
+                and query.node in (None, job.envelope.node)
                 and (query.after is None or (job_id < query.after if query.newest_first else job_id > query.after))
             ):
                 found += 1
@@ -220,7 +226,7 @@ class MemoryInspection:
         return State.CANCELLED
 
     def _retry(self, job: MemoryJob | None, now: int) -> bool:
-        if job is None or job.state not in (State.SCHEDULED, State.RETRYABLE):
+        if job is None or job.state not in (State.SCHEDULED, State.RETRYABLE) or job.awaits_node:
             return False
         self._store.place(job, State.AVAILABLE, available_at=now)
         return True
@@ -240,6 +246,7 @@ class MemoryInspection:
     def _forget(self, job: MemoryJob) -> None:
         del self._store.finished[job.id]
         self._store.runs.pop(job.id, None)
+        self._store.flows.forgotten(job.envelope, job.id)
         if job.id not in self._store.live:  # else they belong to the job that was enqueued again under its id
             self._store.notes.pop(job.id, None)
 

@@ -139,10 +139,10 @@ class MemoryLanes:
     @abstractmethod
     def _writing(self) -> AbstractContextManager[int]: ...
 
-    def limits(self) -> Sequence[LimitState]:
+    def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         with self._writing() as now:
             view = MemoryView(self._store, now)
-            return [state_of(self._store.limits[key], view) for key in sorted(self._store.limits)]
+            return [state_of(self._store.limits[key], view) for key in sorted(self._store.limits)[:at_most]]
 
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
         with self._writing():

@@ -58,8 +58,9 @@ def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int)
     job.interruptions += what.interruptions
     if what.to in FINISHED:
         if settlement.move == "ack":
-            job.tombstone = not settlement.keep
-            job.result = settlement.result if settlement.keep else None
+            kept = settlement.keep or store.flows.knows(job.envelope)  # those behind it may want its result
+            job.tombstone = not kept
+            job.result = settlement.result if kept else None
         store.finish(job, what.to, now, what.reason)
         return what.to
     job.waits, job.parked_since, job.spent, job.awaits = what.waits, what.parked_since, what.spent, what.awaits

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from onward.backend import Kind, LimitRow, Note, Run, ScheduleRow, Session, StoredJob
+from onward.backend import AWAITS_NODE, NEVER, Kind, LimitRow, Note, Run, ScheduleRow, Session, StoredJob
+from onward.backends.memory.flow_tables import FlowTables
 from onward.contract.values import CONTINUATION
 from onward.flow.room import Gate, Scope
 from onward.job.envelope import Envelope
@@ -65,6 +66,10 @@ class MemoryJob:
     @property
     def lane(self) -> str | None:
         return self.envelope.lane
+
+    @property
+    def awaits_node(self) -> bool:
+        return self.awaits == AWAITS_NODE and self.state is State.SCHEDULED
 
     @property
     def place(self) -> Place:
@@ -153,6 +158,7 @@ class MemoryStore:
     lanes: LaneIndex = field(default_factory=LaneIndex)
     limits: dict[tuple[Kind, str], LimitRow] = field(default_factory=dict)
     gates: dict[Scope, Gate] = field(default_factory=dict)
+    flows: FlowTables = field(default_factory=FlowTables)
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all
 
@@ -162,6 +168,8 @@ class MemoryStore:
         if with_key and job.envelope.unique_key is not None:
             self.unique[job.envelope.unique_key] = job.id
             job.key_held = True
+        if job.envelope.flow is not None:
+            self.flows.begun(job.envelope, job.id)
         self._index(job)
 
     def place(
@@ -181,18 +189,39 @@ class MemoryStore:
             job.available_at = available_at
         self._index(job)
 
+    def open_member(self, job: MemoryJob, due: int, now: int) -> None:
+        """Let a job whose node has waited be claimed when it is due."""
+        self._unindex(job)
+        job.awaits, job.available_at = None, due
+        job.state = State.AVAILABLE if due <= now else State.SCHEDULED
+        self._index(job)
+
     def finish(self, job: MemoryJob, state: State, now: int, reason: str | None) -> None:
-        """Move a live job to the finished, and free its unique key."""
+        """Move a live job to the finished, and free its unique key.  Every end of a job goes through here, so that the
+        flow of each is looked at.
+        """
         self.remove(job)
         job.state, job.finished_at, job.reason = state, now, reason
         job.cancel_reason = None
         self.finished[job.id] = job
         self.ended += 1
+        if job.envelope.flow is not None:
+            self.flows.ended(job.envelope, job.id, succeeded=state is State.COMPLETED)
+
+    def revive(self, job: MemoryJob, now: int) -> None:
+        """Give a finished job another life; one of a flow waits until its node opens."""
+        del self.finished[job.id]
+        again = MemoryJob(job.envelope, State.AVAILABLE, now, delivery=job.delivery)
+        if self.flows.revived(job.envelope, job.id):
+            again.state, again.available_at, again.awaits = State.SCHEDULED, NEVER, AWAITS_NODE
+        self.add(again)
 
     def remove(self, job: MemoryJob) -> None:
         self._unindex(job)
         self.free_key(job)
         del self.live[job.id]
+        if job.envelope.flow is not None:
+            self.flows.left(job.envelope, job.id)
 
     def free_key(self, job: MemoryJob) -> None:
         if job.key_held and job.envelope.unique_key is not None:
@@ -216,6 +245,8 @@ class MemoryStore:
             insort(self.ready[job.queue], job.place)
         elif job.state is State.EXECUTING:
             self.leased[job.owner or ""].add(job.id)
+        elif job.awaits_node:
+            self.flows.waits(job.envelope, job.id)
         else:
             insort(self._later(job), (job.available_at, job.id))
         if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
@@ -231,6 +262,8 @@ class MemoryStore:
             leased.discard(job.id)
             if not leased:
                 del self.leased[job.owner or ""]
+        elif job.awaits_node:
+            self.flows.waits_no_more(job.envelope, job.id)
         else:
             _discard(self._later(job), (job.available_at, job.id))
         if job.envelope.expires_at is not None and job.state is not State.EXECUTING:

@@ -143,7 +143,7 @@ class OnCallersConnection(Transaction):
         return reply
 
     def slot(self) -> int:
-        """Where a caller counts what has ended: not where a worker does, which would wait for the caller's commit."""
+        """Return where a caller counts what has ended: not where a worker does, which would wait for the caller's commit."""
         return self._slot
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from math import inf
 from typing import TypeVar
 
+import msgspec
+
 from onward.backend import (
+    Capabilities,
     Enqueued,
     Envelope,
     Held,
@@ -19,19 +24,21 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, settling, tables
+from onward.backends.postgres import claiming, enqueueing, errors, health, lanes, queries, reaping, settling, tables
 from onward.backends.postgres.completing import Lender, OnCallersConnection, PostgresCompletion, settle_fenced
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
+from onward.backends.postgres.lanes import LaneClaims
+from onward.backends.postgres.limits import PostgresLimits
 from onward.backends.postgres.queue_marks import QueueMarks
 from onward.backends.postgres.schedules import PostgresSchedules
 from onward.backends.postgres.settling import Settling
 from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
-from onward.backends.postgres.wake import PostgresWaiting, named
+from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
@@ -49,8 +56,12 @@ __all__ = ["PostgresBackend"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
+_UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have given up its locks
 
-class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer):
+
+class PostgresBackend(
+    ServerBackend, PostgresLimits, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer
+):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False
@@ -65,6 +76,8 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
         self._marks = QueueMarks()
+        self._lanes = LaneClaims(prefix)
+        self._contended = False  # the latest claim got nothing, because another turn had the locks
         self._lender = Lender(connections)
         self._name = random_owner()  # of its row in the table of idle workers
         self._waiting = PostgresWaiting(connections, self._sql["listen"], self._look)
@@ -146,6 +159,16 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
 
     # The parts of `ServerBackend` that depend on the dialect
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return msgspec.structs.replace(super().capabilities, lanes=True)
+
+    def _count_claims_under_way(self, queue: str) -> None:
+        # A claim that began before the limit was committed gave its jobs no lane, and its leases were not there yet to be
+        # counted.  Each locks the row of its session first; later claims see the limit.
+        self._await_claims()
+        self._write(lambda tx: tx.ask("count_running", queue=queue))
+
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
         """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
         session = tx.ask("lock_session", owner=turn.owner)
@@ -156,22 +179,44 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
             _alive(session)
             settlements.answer()
         given_back = [*released, *settlements.released]
-        asked = None if claim is None else claiming.ask(tx, claim, self._marks, owner=turn.owner, released=given_back)
+        asked = None
+        if claim is not None:
+            asked = claiming.ask(tx, claim, self._marks, self._lanes, owner=turn.owner, released=given_back)
         expires_at, now, to_cancel = _alive(session)
         settled = settlements.answer()
-        leases: list[Lease] = []
+        got = claiming.Claimed([])
         promoted = 0
         if asked is not None:
             promoted = settlements.promoted + asked.promoted.value()
-            leases = claiming.leases(tx, asked, self._marks, owner=turn.owner, expires_at=expires_at, now=now)
+            holder = claiming.Holder(turn.owner, expires_at, now)
+            got = claiming.claimed(tx, asked, self._marks, self._lanes, holder)
+        self._wake_for_slots(tx, turn.settlements, settled, got.leases)
+        self._contended = got.contended and not got.leases
         cancel_requested = tuple(held for held in to_cancel if held not in settlements.ended) if to_cancel else ()
         return TurnResult(
             settled=settled,
-            leases=leases,
+            leases=got.leases,
             promoted=promoted,
+            more=got.more,
+            awaits_slots=got.awaits_slots,
             cancel_requested=cancel_requested,
             woken=sorted(tx.woken) if tx.woken else (),
         )
+
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        result = super()._made(turn, released)
+        if self._contended and result.more and not result.leases:
+            time.sleep(random.uniform(*_UNTIL_UNLOCKED))  # another turn had what this one could have claimed from
+        return result
+
+    def _wake_for_slots(
+        self, tx: Transaction, settlements: Sequence[Settlement], settled: Sequence[Settled], leases: Sequence[Lease]
+    ) -> None:
+        """Wake others for slots that this turn has freed and does not use itself."""
+        slots = lanes.freed(settlements, settled, self._lanes)
+        slots.subtract(lease.envelope.queue for lease in leases)
+        if any(number > 0 for number in slots.values()):
+            tx.wakes.add(EVERY_QUEUE)  # the limit of a job counts over all queues
 
     def _take(self, tx: Transaction, owner: str, ids: list[str]) -> TurnResult:
         session = tx.ask("lock_session", owner=owner)
@@ -267,7 +312,10 @@ class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSc
         wanted = list(dict.fromkeys(queues))
         begin = self._marks.for_look(wanted)
         until = None if sleeps is None else round(sleeps * SECOND)
-        ((due, rivals),) = self._ask("next_due", **begin, queues=wanted, waiter=self._name, sleeps=until)
+        ((due, rivals, walked),) = self._ask("next_due", **begin, queues=wanted, waiter=self._name, sleeps=until)
+        if walked and (due is None or due > 0):
+            opens = self._read(lambda tx: lanes.opens_in(tx, walked))
+            due = opens if due is None or (opens is not None and opens < due) else due
         return inf if due is None else due / SECOND, rivals
 
 

@@ -10,12 +10,14 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.postgres import holds
+from onward.backends.postgres.lanes import LaneClaims, LaneWalk
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 
-__all__ = ["PendingClaim", "adopt", "adopted", "ask", "leases", "taken"]
+__all__ = ["Claimed", "Holder", "PendingClaim", "adopt", "adopted", "ask", "claimed", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Its column in a row of `claim`.
@@ -34,9 +36,18 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
     idempotency_key: str | None
     idempotency_ttl: int
     single_instance: str | None
+    lane: str | None
 
 
 _special = msgspec.json.Decoder(_Special).decode
+
+
+class Holder(NamedTuple):
+    """The session that claims, and the store's time."""
+
+    owner: str
+    expires_at: int
+    now: int
 
 
 class PendingClaim(NamedTuple):
@@ -44,44 +55,72 @@ class PendingClaim(NamedTuple):
 
     claim: Claim
     queues: list[str]
+    released: list[str]
     promoted: Reply
-    claimed: Reply
+    claimed: Reply | None  # of `claim`; None if it walks
     pinned: Reply | None
+    walk: LaneWalk | None
 
 
-def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, released: Iterable[str]) -> PendingClaim:
+class Claimed(NamedTuple):
+    """What a claim has got."""
+
+    leases: list[Lease]
+    more: bool = False
+    awaits_slots: bool = False
+    contended: bool = False
+
+
+def ask(
+    tx: Transaction, claim: Claim, marks: QueueMarks, lanes: LaneClaims, *, owner: str, released: Iterable[str]
+) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
-    queues = list(dict.fromkeys(claim.queues))
+    queues, given_back = list(dict.fromkeys(claim.queues)), list(released)
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
     begin = marks.for_claim(queues)
     promoted = tx.ask("promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit)
+    if lanes.expects(queues):
+        return PendingClaim(claim, queues, given_back, promoted, None, pinned, lanes.begin(tx, claim))
     claimed = tx.ask(
         "claim",
         **begin,
         queues=queues,
         at_most=[max(0, min(claim.at_most.get(queue, claim.limit), claim.limit)) for queue in queues],
         limit=claim.limit,
-        released=list(released),
+        released=given_back,
         owner=owner,
     )
-    return PendingClaim(claim, queues, promoted, claimed, pinned)
+    return PendingClaim(claim, queues, given_back, promoted, claimed, pinned, None)
 
 
-def leases(
-    tx: Transaction, asked: PendingClaim, marks: QueueMarks, *, owner: str, expires_at: int, now: int
-) -> list[Lease]:
+def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: LaneClaims, held: Holder) -> Claimed:
     """Return the new leases, in claim order."""
-    rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
+    if asked.pinned is not None:
+        marks.tell(pinned=bool(asked.pinned.value()))
+    ((promoted, is_walked),) = asked.promoted.rows()
+    marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
+    rows = [] if asked.claimed is None else asked.claimed.rows()
+    if asked.claimed is None or (is_walked and not rows):
+        return _by_lanes(tx, asked, lanes, held)
+    rows = sorted(rows, key=_RANK_TIME_ID)
     if len(asked.queues) > 1:
         place = {queue: at for at, queue in enumerate(asked.queues)}
         rows.sort(key=lambda row: place[row[_QUEUE]])
-    if asked.pinned is not None:
-        marks.tell(pinned=bool(asked.pinned.value()))
     limit = asked.claim.limit
-    marks.promoted(asked.queues, exhausted=asked.promoted.value() < limit, now=now)
     seen = [queue for queue in asked.queues if asked.claim.at_most.get(queue, limit) > 0]
-    marks.claimed(seen, rows, exhausted=not rows, now=now)
-    return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+    marks.claimed(seen, rows, exhausted=not rows, now=held.now)
+    return Claimed(_leases(tx, rows, owner=held.owner, expires_at=held.expires_at, now=held.now))
+
+
+def _by_lanes(tx: Transaction, asked: PendingClaim, lanes: LaneClaims, held: Holder) -> Claimed:
+    walk = asked.walk or lanes.begin(tx, asked.claim)
+    taken = walk.take(owner=held.owner, released=asked.released)
+    lanes.learn(walk)
+    leases = _leases(tx, taken.rows, owner=held.owner, expires_at=held.expires_at, now=held.now)
+    if taken.probes:
+        probes = {job_id: shut_for / SECOND for job_id, shut_for in taken.probes.items()}
+        leases = [msgspec.structs.replace(each, probe=probes.get(each.envelope.id, 0)) for each in leases]
+    return Claimed(leases, taken.more, taken.awaits_slots, taken.contended)
 
 
 def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, expires_at: int, now: int) -> list[Lease]:
@@ -139,6 +178,7 @@ def _with(lease: Lease, special: _Special, hold: Hold, holder: str | None) -> Le
         waits=special.waits,
         parked_since=special.parked_since,
         spent=special.spent,
+        lane=special.lane,
         hold=hold,
         holder=holder,
     )

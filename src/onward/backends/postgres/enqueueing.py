@@ -49,6 +49,8 @@ def _columns_of_new(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
         if keys
         else [],
         "single_instances": _unless_all(None, [each.single_instance for each in envelopes]),
+        "lanes": _unless_all(None, [each.lane for each in envelopes]),
+        "costs": _unless_all(None, [each.cost for each in envelopes]),
     }
 
 
@@ -77,6 +79,8 @@ def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
         idempotency_key=once,
         idempotency_ttl=0 if once is None else envelope.idempotency_ttl,
         single_instance=envelope.single_instance,
+        lane=envelope.lane,
+        cost=envelope.cost,
         job=envelope.job,
         sealed=envelope.data,
     )
@@ -109,7 +113,7 @@ def rivalry(unique_keys: Iterable[str | None]) -> list[int]:
 
 
 def key_numbers(unique_keys: Iterable[str | None]) -> list[int]:
-    """The numbers of these keys, in the order in which they are locked."""
+    """Return the numbers of these keys, in the order in which they are locked."""
     return sorted({_number(key) for key in unique_keys if key is not None})
 
 

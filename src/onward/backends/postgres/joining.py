@@ -22,7 +22,7 @@ def foreign(statement: Section, values: dict[str, Any], style: Style) -> Stateme
 
 
 def in_style(sql: bytes, values: Sequence[Any], style: Style) -> Statement:
-    """The same of a statement whose values come in its own order."""
+    """Do the same with a statement whose values come in its own order."""
     if style == "dollar":
         return Statement(sql.decode(), list(values))
     text, order = _formatted(sql)

@@ -49,15 +49,15 @@ given AS (
                   cast(:enqueued_at AS bigint[]), cast(:max_crashes AS bigint[]), cast(:priorities AS bigint[]),
                   cast(:delays AS bigint[]), cast(:not_before AS bigint[]), cast(:expires_at AS bigint[]),
                   cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
-                  cast(:single_instances AS text[]))
+                  cast(:single_instances AS text[]), cast(:lanes AS text[]), cast(:costs AS integer[]))
         AS given (id, queue, job, sealed, enqueued_at, max_crashes, priority, delay, not_before, expires_at, unique_key,
-                  idempotency_key, idempotency_ttl, single_instance)
+                  idempotency_key, idempotency_ttl, single_instance, lane, cost)
 ), stored AS (
     INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
-                             idempotency_key, idempotency_ttl, single_instance, job, sealed)
+                             idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
     SELECT id, queue, CASE WHEN due.at <= now THEN 'available' ELSE 'scheduled' END, -coalesce(priority, 0), due.at, expires_at,
            max_crashes, enqueued_at, unique_key, unique_key, idempotency_key, coalesce(idempotency_ttl, 0), single_instance,
-           job, sealed
+           lane, cost, job, sealed
       FROM clock
      CROSS JOIN given
      CROSS JOIN LATERAL (SELECT greatest(now + coalesce(delay, 0), not_before)) AS due (at)
@@ -74,17 +74,17 @@ SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(arra
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 stored AS (
     INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, idempotency_key,
-                             idempotency_ttl, single_instance, job, sealed)
+                             idempotency_ttl, single_instance, lane, cost, job, sealed)
     SELECT id, cast(:queue AS text), CASE WHEN due.at <= now THEN 'available' ELSE 'scheduled' END, -coalesce(priority, 0),
            due.at, expires_at, cast(:max_crashes AS bigint), enqueued_at, idempotency_key, coalesce(idempotency_ttl, 0),
-           single_instance, cast(:job AS text), sealed
+           single_instance, lane, cost, cast(:job AS text), sealed
       FROM clock
      CROSS JOIN unnest(cast(:ids AS text[]), cast(:sealed AS bytea[]), cast(:enqueued_at AS bigint[]),
                        cast(:priorities AS bigint[]), cast(:delays AS bigint[]), cast(:not_before AS bigint[]),
                        cast(:expires_at AS bigint[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
-                       cast(:single_instances AS text[]))
+                       cast(:single_instances AS text[]), cast(:lanes AS text[]), cast(:costs AS integer[]))
         AS given (id, sealed, enqueued_at, priority, delay, not_before, expires_at, idempotency_key, idempotency_ttl,
-                  single_instance)
+                  single_instance, lane, cost)
      CROSS JOIN LATERAL (SELECT greatest(now + coalesce(delay, 0), not_before)) AS due (at)
 )
 SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
@@ -92,9 +92,9 @@ SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > 
 -- name: enqueue_one
 -- `enqueue_new` for one that is due, which is what most callers bring.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, idempotency_key,
-                         idempotency_ttl, single_instance, job, sealed)
+                         idempotency_ttl, single_instance, lane, cost, job, sealed)
 VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_crashes, :enqueued_at, :idempotency_key,
-        :idempotency_ttl, :single_instance, :job, :sealed)
+        :idempotency_ttl, :single_instance, :lane, :cost, :job, :sealed)
 RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
 -- name: this_database
@@ -185,9 +185,9 @@ UPDATE onward_jobs SET owner = :owner WHERE id = ANY (ARRAY (SELECT id FROM held
 -- In the shape of `claim`.
 SELECT rank, available_at, id, queue, sealed, delivery, started_at, attempts,
        CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+                 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
             THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                       single_instance) AS text) END
+                                       single_instance, nullif(lane, '')) AS text) END
   FROM onward_jobs
  WHERE owner = :owner AND state = 'executing'
  ORDER BY id;
@@ -197,10 +197,14 @@ SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
 -- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  The thread that asks may
--- be about to wait, and registers to be woken; the second answer is how many others are registered.
+-- be about to wait, and registers to be woken; the second answer is how many others are registered.  The third: queues with
+-- lanes or a limit, where only a walk can tell whether one of the available jobs may start.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
-open AS (
-    SELECT name, since
+open AS MATERIALIZED (
+    SELECT name, since,
+           EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
+           OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
+                ORDER BY rank LIMIT 1) IS TRUE AS is_walked
       FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
      WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
 ), waits AS (
@@ -208,22 +212,29 @@ open AS (
     SELECT :waiter, onward_now(NULL) + cast(:sleeps AS bigint) WHERE cast(:sleeps AS bigint) IS NOT NULL
     ON CONFLICT (id) DO UPDATE SET until = excluded.until
 )
-SELECT min(CASE WHEN EXISTS (SELECT 1
+SELECT min(CASE WHEN NOT is_walked
+                 AND EXISTS (SELECT 1
                                FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]),
                                            cast(:low_times AS bigint[]), cast(:low_ids AS text[]), cast(:high_ranks AS bigint[]))
                                  AS part (queue, low_rank, low_time, low_id, high_rank)
                               CROSS JOIN LATERAL (
                                     SELECT 1
                                       FROM onward_jobs
-                                     WHERE queue = part.queue AND state = 'available' AND rank <= part.high_rank
+                                     WHERE queue = part.queue AND state = 'available' AND coalesce(lane, '') = ''
+                                       AND rank <= part.high_rank
                                        AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
                                      ORDER BY rank, available_at, id
                                      LIMIT 1) AS job
                               WHERE part.queue = open.name) THEN 0
-                ELSE (SELECT available_at FROM onward_jobs
-                       WHERE queue = open.name AND available_at >= open.since AND state IN ('scheduled', 'retryable')
-                       ORDER BY available_at LIMIT 1) - (SELECT now FROM clock) END),
-       (SELECT count(*) FROM onward_waiters WHERE until > (SELECT onward_now(NULL)) AND id <> :waiter)
+                ELSE least((SELECT available_at FROM onward_jobs
+                             WHERE queue = open.name AND booked IS NULL AND available_at >= open.since
+                               AND state IN ('scheduled', 'retryable')
+                             ORDER BY booked, available_at LIMIT 1),
+                           (SELECT available_at FROM onward_jobs
+                             WHERE queue = open.name AND booked AND state IN ('scheduled', 'retryable')
+                             ORDER BY booked, available_at LIMIT 1)) - (SELECT now FROM clock) END),
+       (SELECT count(*) FROM onward_waiters WHERE until > (SELECT onward_now(NULL)) AND id <> :waiter),
+       array_agg(name) FILTER (WHERE is_walked)
   FROM open;
 
 -- name: pinned
@@ -239,7 +250,9 @@ SELECT greatest((SELECT max(greatest(age(backend_xmin), age(backend_xid))) FROM 
 DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 
 -- name: promote
--- Cancel what has expired, and make available what is due.  Rows that another turn has locked are left to it.
+-- Cancel what has expired, and make available what is due; what was booked apart from the rest, so that no number of such
+-- jobs keeps others waiting.  Rows that another turn has locked are left to it.  The second answer: whether one of the queues has
+-- lanes or a limit, so that the claim walks.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 expired AS MATERIALIZED (
     SELECT job.place
@@ -258,47 +271,75 @@ expired AS MATERIALIZED (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, reason, progress, result, sealed)
+           single_instance, lane, cost, reason, progress, result, sealed)
     SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, 'expired', progress, NULL, sealed
+           single_instance, lane, cost, 'expired', progress, NULL, sealed
       FROM gone
      CROSS JOIN clock
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, reason, progress, result, sealed)
+            single_instance, lane, cost, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
+                excluded.result, excluded.sealed)
 ), due AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
      CROSS JOIN LATERAL (SELECT ctid AS place
                            FROM onward_jobs
-                          WHERE queue = wanted.name AND available_at >= wanted.since
+                          WHERE queue = wanted.name AND booked IS NULL AND available_at >= wanted.since
                             AND available_at <= (SELECT now FROM clock)
                             AND state IN ('scheduled', 'retryable')
                             AND NOT ctid = ANY (ARRAY (SELECT place FROM expired))
                             AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
-                          ORDER BY available_at, id
+                          ORDER BY booked, available_at, id
                           LIMIT cast(:limit AS bigint)
                             FOR UPDATE SKIP LOCKED) AS job
+), booked AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE queue = wanted.name AND booked AND available_at <= (SELECT now FROM clock)
+                            AND state IN ('scheduled', 'retryable')
+                            AND NOT ctid = ANY (ARRAY (SELECT place FROM expired))
+                            AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+                          ORDER BY booked, available_at, id
+                          LIMIT 200
+                            FOR UPDATE SKIP LOCKED) AS job
 ), promoted AS (
-    UPDATE onward_jobs SET state = 'available' WHERE ctid = ANY (ARRAY (SELECT place FROM due)) RETURNING id
+    UPDATE onward_jobs SET state = 'available', booked = NULL
+     WHERE ctid = ANY (ARRAY (SELECT place FROM due UNION ALL SELECT place FROM booked))
+    RETURNING lane
 )
-SELECT count(*) FROM promoted;
+SELECT (SELECT count(*) FROM promoted),
+       EXISTS (SELECT 1 FROM promoted WHERE lane <> '')
+       OR EXISTS (SELECT 1
+                    FROM unnest(cast(:queues AS text[])) AS wanted (name)
+                   WHERE EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
+                      OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
+                           ORDER BY rank LIMIT 1) IS TRUE);
 
 -- name: claim
+-- Of plain jobs, and only if none of the queues has lanes or a limit: then `walk_lanes` and `take` claim.
 -- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by
 -- part, in the order of the ranks, each from where it is said to begin.  Rows that another turn has locked are left to
 -- it.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
 -- fences off the previous holder: its late settlement matches no row.  What few jobs have comes as one value, and mostly
 -- as none: every column costs.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
-candidates AS MATERIALIZED (
+walked AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1
+                     FROM unnest(cast(:queues AS text[])) AS wanted (name)
+                    WHERE EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
+                       OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
+                            ORDER BY rank LIMIT 1) IS TRUE) AS answer
+), candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
       FROM (SELECT job.*
               FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[])) AS wanted (name, at_most)
@@ -310,7 +351,8 @@ candidates AS MATERIALIZED (
                                   CROSS JOIN LATERAL (
                                         SELECT ctid AS place, crashes
                                           FROM onward_jobs
-                                         WHERE queue = part.queue AND state = 'available' AND rank <= part.high_rank
+                                         WHERE queue = part.queue AND state = 'available' AND coalesce(lane, '') = ''
+                                           AND rank <= part.high_rank
                                            AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
                                            AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                                            AND NOT id = ANY (cast(:released AS text[]))
@@ -320,6 +362,7 @@ candidates AS MATERIALIZED (
                                   WHERE part.queue = wanted.name
                                     AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
                                   LIMIT wanted.at_most) AS job
+             WHERE NOT (SELECT answer FROM walked)
              LIMIT cast(:limit AS bigint)) AS job
 ), chosen AS MATERIALIZED (
     SELECT place
@@ -331,9 +374,9 @@ UPDATE onward_jobs
  WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
 RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
           CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
                THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                          single_instance) AS text) END;
+                                          single_instance, nullif(lane, '')) AS text) END;
 
 -- name: claim_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
@@ -359,9 +402,9 @@ UPDATE onward_jobs
  WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
 RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
           CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
                THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                          single_instance) AS text) END;
+                                          single_instance, nullif(lane, '')) AS text) END;
 
 -- name: lock_holds
 -- Every key that is wanted has a row now, which this transaction keeps locked until the commit.  In the order of the keys,
@@ -508,22 +551,24 @@ open AS MATERIALIZED (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, reason, progress, result, sealed)
+           single_instance, lane, cost, reason, progress, result, sealed)
     SELECT id, goes_to, now, queue, job, rank, delivery, attempts + ran, crashes + cast(move = 'crashed' AS integer),
            interruptions + cast(move = 'release' AS integer), max_crashes, available_at, enqueued_at, started_at, expires_at,
-           owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, because, progress,
+           owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, because,
+           progress,
            CASE WHEN keep THEN result END, CASE WHEN keep THEN sealed END
       FROM gone
      CROSS JOIN clock
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, reason, progress, result, sealed)
+            single_instance, lane, cost, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
+                excluded.result, excluded.sealed)
 ), released AS (
     -- It keeps its place.
     UPDATE onward_jobs AS job SET state = goes_to, interruptions = job.interruptions + 1, owner = NULL
@@ -571,10 +616,11 @@ WITH gone AS (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, progress, sealed)
+           single_instance, lane, cost, progress, sealed)
     SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
            max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
-           idempotency_key, idempotency_ttl, single_instance, progress, CASE WHEN cast(:keep AS boolean) THEN sealed END
+           idempotency_key, idempotency_ttl, single_instance, lane, cost, progress,
+           CASE WHEN cast(:keep AS boolean) THEN sealed END
       FROM gone
     RETURNING 1
 )
@@ -653,21 +699,22 @@ held AS MATERIALIZED (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, reason, progress, result, sealed)
+           single_instance, lane, cost, reason, progress, result, sealed)
     SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, reason, progress, NULL, sealed
+           single_instance, lane, cost, reason, progress, NULL, sealed
       FROM gone
      CROSS JOIN clock
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, reason, progress, result, sealed)
+            single_instance, lane, cost, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
+                excluded.result, excluded.sealed)
 ), asked AS (
     UPDATE onward_jobs AS job
        SET cancel_reason = coalesce(cancel_reason, held.reason),
@@ -686,7 +733,7 @@ held AS MATERIALIZED (
                            FROM onward_jobs
                           WHERE id = wanted.id AND state IN ('scheduled', 'retryable') FOR UPDATE) AS job
 )
-UPDATE onward_jobs SET state = 'available', available_at = (SELECT now FROM clock)
+UPDATE onward_jobs SET state = 'available', available_at = (SELECT now FROM clock), booked = NULL
  WHERE id = ANY (ARRAY (SELECT id FROM held))
 RETURNING id, queue;
 
@@ -697,7 +744,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
-       job.idempotency_key, job.idempotency_ttl, job.single_instance
+       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
@@ -706,7 +753,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, false,
-       done.idempotency_key, done.idempotency_ttl, done.single_instance
+       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
@@ -784,7 +831,11 @@ SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
 
 -- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available' LIMIT cast(:at_most AS bigint)) AS counted),
+SELECT (SELECT count(*)
+          FROM ((SELECT 1 FROM onward_jobs WHERE state = 'available' AND coalesce(lane, '') = '' LIMIT cast(:at_most AS bigint))
+                 UNION ALL
+                (SELECT 1 FROM onward_jobs WHERE state = 'available' AND lane <> '' LIMIT cast(:at_most AS bigint))
+                 LIMIT cast(:at_most AS bigint)) AS counted),
        (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS counted),
        finished.all_of_them, finished.tombstones,
        (SELECT count(*)
@@ -804,11 +855,22 @@ SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state
 -- From name to name along the indexes: the jobs between are passed over.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (name) AS (
     (SELECT queue FROM onward_jobs
-      WHERE state = 'available' AND queue >= :prefix AND queue > :after AND queue < :beyond ORDER BY queue LIMIT 1)
+      WHERE state = 'available' AND coalesce(lane, '') = '' AND queue >= :prefix AND queue > :after AND queue < :beyond
+      ORDER BY queue LIMIT 1)
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs
-             WHERE state = 'available' AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+             WHERE state = 'available' AND coalesce(lane, '') = '' AND queue > name AND queue < :beyond
+             ORDER BY queue LIMIT 1)
       FROM ready
+     WHERE name IS NOT NULL
+), laned (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state = 'available' AND lane <> '' AND queue >= :prefix AND queue > :after AND queue < :beyond
+      ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state = 'available' AND lane <> '' AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM laned
      WHERE name IS NOT NULL
 ), later (name) AS (
     (SELECT queue FROM onward_jobs
@@ -822,13 +884,17 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (na
 ), walked (which, name, due) AS (
     (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
      UNION ALL
+    (SELECT 'laned', name, true FROM laned WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
+     UNION ALL
     (SELECT 'later', name,
             -- Not EXISTS, which PostgreSQL before 18 may answer for all queues at once, by reading the whole index.  And not
             -- any job that is due, for which it may read the whole table: the first of the index.
-            coalesce((SELECT available_at <= (SELECT now FROM clock) FROM onward_jobs
-                       WHERE state IN ('scheduled', 'retryable') AND queue = name
-                       ORDER BY available_at
-                       LIMIT 1), false)
+            coalesce(least((SELECT available_at FROM onward_jobs
+                             WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked IS NULL
+                             ORDER BY booked, available_at LIMIT 1),
+                           (SELECT available_at FROM onward_jobs
+                             WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked
+                             ORDER BY booked, available_at LIMIT 1)) <= (SELECT now FROM clock), false)
        FROM later
       WHERE name IS NOT NULL
       LIMIT cast(:limit AS bigint))
@@ -840,17 +906,33 @@ SELECT which, name, due AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue
 -- name: overview_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
-    (SELECT queue FROM onward_jobs WHERE state = 'available' ORDER BY queue LIMIT 1)
+    (SELECT queue FROM onward_jobs WHERE state = 'available' AND coalesce(lane, '') = '' ORDER BY queue LIMIT 1)
      UNION ALL
-    SELECT (SELECT queue FROM onward_jobs WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state = 'available' AND coalesce(lane, '') = '' AND queue > name ORDER BY queue LIMIT 1)
       FROM queues
+     WHERE name IS NOT NULL
+), laned (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'available' AND lane <> '' ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'available' AND lane <> '' AND queue > name ORDER BY queue LIMIT 1)
+      FROM laned
      WHERE name IS NOT NULL
 )
 SELECT name, counted.available
-  FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
+  FROM ((SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint))
+         UNION
+        (SELECT name FROM laned WHERE name IS NOT NULL LIMIT cast(:queues AS bigint))
+         LIMIT cast(:queues AS bigint)) AS queue
  CROSS JOIN LATERAL (SELECT count(*)
-                       FROM (SELECT 1 FROM onward_jobs
-                              WHERE state = 'available' AND queue = name LIMIT cast(:at_most AS bigint)) AS line
+                       FROM ((SELECT 1 FROM onward_jobs
+                               WHERE state = 'available' AND coalesce(lane, '') = '' AND queue = name
+                               LIMIT cast(:at_most AS bigint))
+                              UNION ALL
+                             (SELECT 1 FROM onward_jobs
+                               WHERE state = 'available' AND lane <> '' AND queue = name
+                               LIMIT cast(:at_most AS bigint))
+                              LIMIT cast(:at_most AS bigint)) AS line
                     ) AS counted (available);
 
 -- name: overview_later_by_queue
@@ -901,9 +983,9 @@ SELECT done.id
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
 SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
-       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
 ON CONFLICT DO NOTHING
@@ -1059,6 +1141,368 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
 
+-- Lanes and limits.
+
+-- name: walk_lanes
+-- All that a claim looks at, in one snapshot: for each queue its limit and the ranks and first jobs of its plain line; from
+-- group to group the first lane of each (`stops`), with the limits of its job; and in each group that may be open the lanes from
+-- behind the cursor around to it (`around`), a lane of each group at a time, with their first jobs.  No row is locked.
+-- `is_open` repeats `LimitRoom.is_open`, to step over a job that is full: what may start is for the walk to say.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+wanted AS MATERIALIZED (
+    SELECT name, number
+      FROM unnest(cast(:queues AS text[])) WITH ORDINALITY AS wanted (name, number)
+     WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+), lines (queue, rank) AS (
+    SELECT wanted.name, highest.rank
+      FROM wanted
+     CROSS JOIN LATERAL (SELECT rank FROM onward_jobs
+                          WHERE queue = wanted.name AND state = 'available' AND coalesce(lane, '') = ''
+                          ORDER BY rank LIMIT 1) AS highest
+     UNION ALL
+    SELECT lines.queue, following.rank
+      FROM lines
+     CROSS JOIN LATERAL (SELECT rank FROM onward_jobs
+                          WHERE queue = lines.queue AND state = 'available' AND coalesce(lane, '') = '' AND rank > lines.rank
+                          ORDER BY rank LIMIT 1) AS following
+), stops (queue, rank, lane) AS (
+    SELECT wanted.name, first.rank, first.lane
+      FROM wanted
+     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
+                          WHERE queue = wanted.name AND state = 'available' AND lane <> ''
+                          ORDER BY rank, lane LIMIT 1) AS first
+     UNION ALL
+    SELECT stops.queue, following.rank, following.lane
+      FROM stops
+     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
+                          WHERE queue = stops.queue AND state = 'available' AND lane <> ''
+                            AND (rank, lane) >= (stops.rank, split_part(stops.lane, '/', 1) || '0')
+                          ORDER BY rank, lane LIMIT 1) AS following
+), busy (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL AND queue > name
+             ORDER BY queue LIMIT 1)
+      FROM busy
+     WHERE name IS NOT NULL
+), jobs AS MATERIALIZED (
+    SELECT each.queue, each.rank, each.lane, each.job, each.start, bound.running AS bound, key_bound, gate.shut_until,
+           bound.columns AS job_limit, bound.key_columns AS key_limit, gate.columns AS gate,
+           coalesce(gate.shut_until, 0) <= (SELECT now FROM clock)
+           AND (bound.running IS NULL OR bound.running > counted.number)
+           AND (bound.interval IS NULL OR gate.full_at IS NULL
+                OR gate.full_at - greatest(gate.charged_at - (SELECT now FROM clock), 0) - (SELECT now FROM clock)
+                   <= bound.burst * bound.interval - bound.interval) AS is_open,
+           counted.number AS running
+      FROM (SELECT queue, rank, lane, split_part(lane, '/', 1) AS job,
+                   coalesce((SELECT cursor.lane
+                               FROM unnest(cast(:cursor_queues AS text[]), cast(:cursor_groups AS text[]), cast(:cursor_lanes AS text[]))
+                                 AS cursor (queue, name, lane)
+                              WHERE cursor.queue = stops.queue AND cursor.name = split_part(stops.lane, '/', 1) || '/' LIMIT 1),
+                            split_part(stops.lane, '/', 1) || '/' || cast(:drawn AS text)) AS start
+              FROM stops
+             WHERE (cast(:only_rank AS bigint) IS NULL OR rank = :only_rank)
+               AND (cast(:only_group AS text) IS NULL OR split_part(lane, '/', 1) || '/' = :only_group)) AS each
+     CROSS JOIN LATERAL (
+           SELECT coalesce(job.chosen_running, job.declared_running) AS running,
+                  coalesce(job.chosen_burst, job.declared_burst) AS burst,
+                  CASE WHEN job.chosen_tokens IS NULL THEN (job.declared_period + job.declared_tokens - 1) / job.declared_tokens
+                       ELSE (job.chosen_period + job.chosen_tokens - 1) / job.chosen_tokens END AS interval,
+                  job.columns, key.columns AS key_columns, key.running AS key_bound
+             FROM (SELECT 1) AS one
+             LEFT JOIN LATERAL (SELECT *, json_build_array(kind, name, declared_at, declared_running, declared_tokens,
+                                                           declared_period, declared_burst, chosen_running, chosen_tokens,
+                                                           chosen_period, chosen_burst) AS columns
+                                  FROM onward_limits WHERE kind = 'job' AND name = each.job LIMIT 1) AS job ON true
+             LEFT JOIN LATERAL (SELECT coalesce(chosen_running, declared_running) AS running,
+                                       json_build_array(kind, name, declared_at, declared_running, declared_tokens,
+                                                        declared_period, declared_burst, chosen_running, chosen_tokens,
+                                                        chosen_period, chosen_burst) AS columns
+                                  FROM onward_limits WHERE kind = 'key' AND name = each.job LIMIT 1) AS key ON true) AS bound
+      LEFT JOIN LATERAL (SELECT full_at, charged_at, shut_until,
+                                json_build_array(full_at, charged_at, shut_until, shut_for) AS columns
+                           FROM onward_gates WHERE queue = '' AND lane = each.job || '/' LIMIT 1) AS gate ON true
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN bound.running IS NULL THEN 0
+                       ELSE (SELECT count(*)
+                               FROM (SELECT 1
+                                       FROM busy
+                                      CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                                                           WHERE queue = busy.name AND state = 'executing' AND lane IS NOT NULL
+                                                             AND lane >= each.job || '/' AND lane < each.job || '0'
+                                                           ORDER BY lane LIMIT bound.running) AS one
+                                      WHERE busy.name IS NOT NULL
+                                      LIMIT bound.running) AS counted_one) END AS number) AS counted
+), around (queue, rank, job, start, key_bound, lane, is_lane, has_wrapped) AS (
+    SELECT queue, rank, job, start, key_bound, start, false, false
+      FROM jobs
+     WHERE is_open OR cast(:only_group AS text) IS NOT NULL
+     UNION ALL
+    SELECT around.queue, around.rank, around.job, around.start, around.key_bound, following.lane, true,
+           coalesce(following.has_wrapped, around.has_wrapped)
+      FROM around
+      LEFT JOIN LATERAL (
+           (SELECT lane, around.has_wrapped AS has_wrapped FROM onward_jobs
+             WHERE queue = around.queue AND rank = around.rank AND state = 'available' AND lane <> '' AND lane > around.lane
+               AND lane < CASE WHEN around.has_wrapped THEN around.start || chr(1) ELSE around.job || '0' END
+             ORDER BY lane LIMIT 1)
+            UNION ALL
+           (SELECT lane, true FROM onward_jobs
+             WHERE NOT around.has_wrapped AND queue = around.queue AND rank = around.rank AND state = 'available'
+               AND lane <> '' AND lane > around.job AND lane <= around.start
+             ORDER BY lane LIMIT 1)
+            LIMIT 1) AS following ON true
+     WHERE around.lane IS NOT NULL
+), walked AS MATERIALIZED (
+    SELECT * FROM around LIMIT cast(:lanes AS bigint)
+), share AS MATERIALIZED (
+    SELECT least(greatest(cast(:limit AS bigint) * 3 / greatest(count(*), 1), 1), cast(:limit AS bigint)) AS heads
+      FROM walked
+     WHERE is_lane AND lane IS NOT NULL
+)
+SELECT (SELECT now FROM clock), (SELECT heads FROM share),
+       (SELECT cast(coalesce(json_agg(json_build_array(name, ranks, heads, columns, gate, running)), '[]') AS text)
+          FROM (SELECT wanted.name, bound.columns, gate.columns AS gate,
+                       (SELECT json_agg(lines.rank) FROM lines WHERE lines.queue = wanted.name) AS ranks,
+                       (SELECT json_agg(json_build_array(rank, id, crashes, cost))
+                          FROM (SELECT rank, id, crashes, cost FROM onward_jobs
+                                 WHERE queue = wanted.name AND state = 'available' AND coalesce(lane, '') = ''
+                                   AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                                 ORDER BY rank, available_at, id
+                                 LIMIT cast(:limit AS bigint)) AS head) AS heads,
+                       CASE WHEN bound.running IS NULL THEN 0
+                            ELSE (SELECT count(*)
+                                    FROM (SELECT 1 FROM onward_jobs
+                                           WHERE queue = wanted.name AND state = 'executing' AND lane IS NOT NULL
+                                           ORDER BY lane LIMIT bound.running) AS counted_one) END AS running
+                  FROM wanted
+                  LEFT JOIN LATERAL (SELECT coalesce(chosen_running, declared_running) AS running,
+                                            json_build_array(kind, name, declared_at, declared_running, declared_tokens,
+                                                             declared_period, declared_burst, chosen_running, chosen_tokens,
+                                                             chosen_period, chosen_burst) AS columns
+                                       FROM onward_limits AS bound WHERE kind = 'queue' AND bound.name = wanted.name LIMIT 1) AS bound
+                         ON true
+                  LEFT JOIN LATERAL (SELECT json_build_array(full_at, charged_at, shut_until, shut_for) AS columns
+                                       FROM onward_gates WHERE queue = wanted.name AND lane = '' LIMIT 1) AS gate ON true
+               ) AS queue),
+       (SELECT cast(coalesce(json_agg(json_build_array(queue, rank, lane, job_limit, key_limit, gate, running)), '[]') AS text) FROM jobs),
+       (SELECT cast(coalesce(json_agg(json_build_array(walked.queue, walked.rank, walked.job || '/', walked.start, walked.is_lane, walked.lane, walked.has_wrapped,
+                                                       gate.columns, counted.number, head.columns)), '[]') AS text)
+          FROM walked
+          LEFT JOIN LATERAL (SELECT json_build_array(full_at, charged_at, shut_until, shut_for) AS columns
+                               FROM onward_gates WHERE is_lane AND onward_gates.queue = '' AND onward_gates.lane = walked.lane LIMIT 1) AS gate ON true
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN walked.key_bound IS NULL OR NOT walked.is_lane THEN 0
+                           ELSE (SELECT count(*)
+                                   FROM (SELECT 1
+                                           FROM busy
+                                          CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                                                               WHERE onward_jobs.queue = busy.name AND state = 'executing'
+                                                                 AND onward_jobs.lane IS NOT NULL
+                                                                 AND onward_jobs.lane >= walked.lane
+                                                                 AND onward_jobs.lane <= walked.lane
+                                                               ORDER BY lane LIMIT walked.key_bound) AS one
+                                          WHERE busy.name IS NOT NULL
+                                          LIMIT walked.key_bound) AS counted_one) END AS number) AS counted
+         CROSS JOIN LATERAL (
+               SELECT json_agg(json_build_array(id, crashes, cost)) AS columns
+                 FROM (SELECT id, crashes, cost FROM onward_jobs
+                        WHERE is_lane AND (walked.key_bound IS NULL OR counted.number < walked.key_bound)
+                          AND onward_jobs.queue = walked.queue AND onward_jobs.rank = walked.rank AND state = 'available'
+                          AND onward_jobs.lane <> '' AND onward_jobs.lane = walked.lane
+                          AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                        ORDER BY available_at, id
+                        LIMIT (SELECT heads FROM share)) AS counted_one) AS head);
+
+-- name: line_heads
+-- The first jobs of one lane, or of the plain line.
+(SELECT id, crashes, cost FROM onward_jobs
+  WHERE cast(:lane AS text) <> '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
+    AND lane <> '' AND lane = :lane AND (expires_at IS NULL OR expires_at > onward_now(:now))
+  ORDER BY available_at, id
+  LIMIT cast(:limit AS bigint))
+ UNION ALL
+(SELECT id, crashes, cost FROM onward_jobs
+  WHERE cast(:lane AS text) = '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
+    AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
+  ORDER BY available_at, id
+  LIMIT cast(:limit AS bigint));
+
+-- name: lock_scopes
+-- Those that no other turn has, until the commit.  Waits for none, so it needs no order.
+SELECT number FROM unnest(cast(:numbers AS bigint[])) AS wanted (number) WHERE pg_try_advisory_xact_lock(number);
+
+-- name: running_in
+-- In the order of the lanes, so that the planner has one index for it, whatever it believes of the table.
+-- The leases of a queue (its name), or of lanes from one up to another over all queues; those that began since an instant.  Where it
+-- follows `lock_scopes` it must be a statement of its own: only then its snapshot is younger than the locks, and has all that their
+-- last holders have committed.
+WITH RECURSIVE busy (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL AND queue > name
+             ORDER BY queue LIMIT 1)
+      FROM busy
+     WHERE name IS NOT NULL
+)
+SELECT CASE WHEN scope.queue <> ''
+            THEN (SELECT count(*)
+                    FROM (SELECT 1 FROM onward_jobs
+                           WHERE queue = scope.queue AND state = 'executing' AND lane IS NOT NULL AND started_at >= scope.since
+                           ORDER BY lane) AS one)
+            ELSE (SELECT count(*)
+                    FROM busy
+                   CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                                        WHERE queue = busy.name AND state = 'executing' AND lane IS NOT NULL
+                                          AND lane >= scope.low AND lane < scope.high AND started_at >= scope.since
+                                        ORDER BY lane) AS one
+                   WHERE busy.name IS NOT NULL) END
+  FROM unnest(cast(:queues AS text[]), cast(:lows AS text[]), cast(:highs AS text[]), cast(:since AS bigint[]))
+    AS scope (queue, low, high, since);
+
+-- name: gates_of
+SELECT gate.*
+  FROM unnest(cast(:queues AS text[]), cast(:lanes AS text[])) AS scope (queue, lane)
+ CROSS JOIN LATERAL (SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+                       FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane LIMIT 1) AS gate;
+
+-- name: try_gates
+-- The gates of scopes that this turn has locked, as they are now.  One that a settlement is changing is not waited for: that turn may
+-- be about to charge another one, which this turn has.
+SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane)
+  FROM unnest(cast(:queues AS text[]), cast(:lanes AS text[])) WITH ORDINALITY AS scope (queue, lane, number)
+  LEFT JOIN LATERAL (SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+                       FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane
+                        FOR UPDATE SKIP LOCKED) AS gate ON true;
+
+-- name: take
+-- Lease what a walk has chosen.  Without a limit: so many of a lane, or of the plain line, whichever no other turn has; and no
+-- suspect, which is claimed alone.  With a limit, whose lock keeps other turns away, or alone: by their ids.  A plain
+-- job of a queue with a limit is counted from now on.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+laned AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:lane_queues AS text[]), cast(:lane_ranks AS bigint[]), cast(:lanes AS text[]), cast(:lane_counts AS bigint[]))
+        AS line (queue, rank, lane, at_most)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE queue = line.queue AND rank = line.rank AND state = 'available' AND lane <> ''
+                            AND lane = line.lane AND crashes = 0
+                            AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                            AND NOT id = ANY (cast(:released AS text[]))
+                          ORDER BY available_at, id
+                          LIMIT line.at_most
+                            FOR UPDATE SKIP LOCKED) AS job
+), plain AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:plain_queues AS text[]), cast(:plain_ranks AS bigint[]), cast(:plain_counts AS bigint[]))
+        AS line (queue, rank, at_most)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE queue = line.queue AND rank = line.rank AND state = 'available' AND coalesce(lane, '') = ''
+                            AND crashes = 0 AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                            AND NOT id = ANY (cast(:released AS text[]))
+                          ORDER BY available_at, id
+                          LIMIT line.at_most
+                            FOR UPDATE SKIP LOCKED) AS job
+), named AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND state = 'available'
+                            AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                            FOR UPDATE SKIP LOCKED) AS job
+)
+UPDATE onward_jobs
+   SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock),
+       lane = CASE WHEN queue = ANY (cast(:counted AS text[])) THEN coalesce(lane, '') ELSE lane END
+ WHERE ctid = ANY (ARRAY (SELECT place FROM laned UNION ALL SELECT place FROM plain UNION ALL SELECT place FROM named))
+RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+          CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
+               THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                          single_instance, nullif(lane, '')) AS text) END;
+
+-- name: book
+-- Schedule jobs of a lane without tokens for those to come.  What another turn has is left to it.
+WITH held AS MATERIALIZED (
+    SELECT job.place, wanted.due
+      FROM unnest(cast(:ids AS text[]), cast(:due AS bigint[])) AS wanted (id, due)
+     CROSS JOIN LATERAL (SELECT ctid AS place FROM onward_jobs
+                          WHERE id = wanted.id AND state = 'available' FOR UPDATE SKIP LOCKED) AS job
+)
+UPDATE onward_jobs SET state = 'scheduled', booked = true, available_at = held.due
+  FROM held
+ WHERE onward_jobs.ctid = held.place;
+
+-- name: limits
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
+       chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits;
+
+-- name: lock_limit
+SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+
+-- name: declare_limit
+INSERT INTO onward_limits AS there (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)
+VALUES (:kind, :named, :declared_at, :declared_running, :declared_tokens, :declared_period, :declared_burst)
+ON CONFLICT (kind, name) DO UPDATE
+   SET declared_at = excluded.declared_at, declared_running = excluded.declared_running,
+       declared_tokens = excluded.declared_tokens, declared_period = excluded.declared_period,
+       declared_burst = excluded.declared_burst
+ WHERE there.declared_at <= excluded.declared_at;
+
+-- name: choose_limit
+INSERT INTO onward_limits (kind, name, chosen_running, chosen_tokens, chosen_period, chosen_burst)
+VALUES (:kind, :named, :chosen_running, :chosen_tokens, :chosen_period, :chosen_burst)
+ON CONFLICT (kind, name) DO UPDATE
+   SET chosen_running = excluded.chosen_running, chosen_tokens = excluded.chosen_tokens,
+       chosen_period = excluded.chosen_period, chosen_burst = excluded.chosen_burst;
+
+-- name: drop_limit
+DELETE FROM onward_limits
+ WHERE kind = :kind AND name = :named AND declared_running IS NULL AND declared_tokens IS NULL AND chosen_running IS NULL
+   AND chosen_tokens IS NULL;
+
+-- name: count_running
+-- Every lease of the queue, one by one along the leases that there are: these are few, and it is asked when a limit is made.
+UPDATE onward_jobs SET lane = ''
+ WHERE id = ANY (ARRAY (SELECT id FROM onward_jobs
+                         WHERE state = 'executing' AND queue = :queue AND lane IS NULL ORDER BY owner, id FOR UPDATE))
+   AND lane IS NULL;
+
+-- name: lock_gate
+INSERT INTO onward_gates AS gate (queue, lane) VALUES (:queue, :lane)
+ON CONFLICT (queue, lane) DO UPDATE SET shut_for = gate.shut_for
+RETURNING queue, lane, full_at, charged_at, shut_until, shut_for;
+
+-- name: put_gate
+INSERT INTO onward_gates (queue, lane, full_at, charged_at, shut_until, shut_for)
+VALUES (:queue, :lane, :full_at, :charged_at, :shut_until, :shut_for)
+ON CONFLICT (queue, lane) DO UPDATE
+   SET full_at = excluded.full_at, charged_at = excluded.charged_at, shut_until = excluded.shut_until,
+       shut_for = excluded.shut_for;
+
+-- name: charge_gate
+INSERT INTO onward_gates (queue, lane, full_at, charged_at) VALUES (:queue, :lane, :full_at, :charged_at)
+ON CONFLICT (queue, lane) DO UPDATE SET full_at = excluded.full_at, charged_at = excluded.charged_at;
+
+-- name: gates
+SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+  FROM onward_gates
+ WHERE (queue, lane) > (:after_queue, :after_lane)
+ ORDER BY queue, lane
+ LIMIT cast(:limit AS bigint);
+
+-- name: drop_gate
+DELETE FROM onward_gates
+ WHERE queue = :queue AND lane = :lane AND full_at = :full_at AND charged_at = :charged_at AND shut_until = :shut_until
+   AND shut_for = :shut_for;
+
+-- name: clock
+SELECT onward_now(:now);
+
 -- Schedules.
 
 -- name: schedules
@@ -1189,7 +1633,7 @@ ON CONFLICT (kind, key) DO UPDATE
 -- The counters end one below what a claim may write.
 SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, onward_now(:now)
+       progress, owner, lane, cost, onward_now(:now)
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
@@ -1198,6 +1642,7 @@ SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_a
     OR available_at NOT BETWEEN 0 AND 253402300799999999 OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
     OR idempotency_ttl NOT BETWEEN 0 AND 253402300799999999 OR expires_at NOT BETWEEN 0 AND 253402300799999999
     OR started_at NOT BETWEEN 0 AND 253402300799999999 OR parked_since NOT BETWEEN 0 AND 253402300799999999
+    OR cost NOT BETWEEN 1 AND 1000000
  LIMIT 1000
    FOR UPDATE SKIP LOCKED;
 

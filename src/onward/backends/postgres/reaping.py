@@ -8,7 +8,7 @@ from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.job.states import State, state_named
+from onward.job.states import state_named
 
 __all__ = ["end", "give_back"]
 
@@ -37,8 +37,7 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
         reaped[number] = lease.reaped(state_named(to), cause, crashed=(lease.id, lease.token) in crashed)
         if once is not None or single is not None:
             ended[number] = holds.Ended(holds.Keyed(lease.id, lease.token, once, ttl, single), confirmed=False)
-        if to in (State.AVAILABLE, State.RETRYABLE):
-            tx.wakes.add(lease.queue)
+        tx.wakes.add(lease.queue)  # it is due again, or its slot is free for another
     if ended:
         holds.end(tx, [ended[number] for number in sorted(ended)])
     return [reaped[number] for number in sorted(reaped)]

@@ -12,7 +12,9 @@ from typing import Any
 from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.backends.postgres.wake import EVERY_QUEUE
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.limits import change_gate
 from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
@@ -64,7 +66,7 @@ class Settling:
     def is_plain(self) -> bool:
         """Whether the turn can claim before it reads the answers to its settlements."""
         return len(self._completed) == len(self._settlements) or all(
-            each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release"
+            each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release" and each.gate is None
             for each in self._settlements
         )
 
@@ -110,9 +112,18 @@ class Settling:
             if answer.state is not State.COMPLETED:
                 self._follow_up(self._settlements[at], answer)
         _write_snoozed(self._tx, self._settlements, answers)
+        self._change_gates([self._settlements[at] for at in answers])
         if ended:  # last: no job is stored or locked once keys are
             holds.end(self._tx, [ended[at] for at in sorted(ended)])
         return answers
+
+    def _change_gates(self, settlements: Sequence[Settlement]) -> None:
+        changes = sorted(each.gate for each in settlements if each.gate is not None)
+        if changes:  # in the order of their lanes: so two turns that change the same ones cannot deadlock
+            now = self._tx.ask("clock").value()
+            for change in changes:
+                change_gate(self._tx, change, now)
+            self._tx.wakes.add(EVERY_QUEUE)
 
     def _follow_up(self, settlement: Settlement, answer: Settled) -> None:
         if settlement.dead_letter is not None and answer.state is State.DISCARDED:
@@ -141,6 +152,7 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
         and each.failure is None
         and each.reason is None
         and each.lease.hold is Hold.FREE
+        and each.gate is None
     ]
     if found:
         keep = settlements[found[0]].keep

@@ -31,9 +31,9 @@ from onward.backends.sql.waiting import Waiting
 from onward.base import forks
 from onward.errors import BackendError
 
-__all__ = ["ClaimDelay", "Listener", "PostgresWaiting", "named"]
+__all__ = ["EVERY_QUEUE", "ClaimDelay", "Listener", "PostgresWaiting", "named"]
 
-_ANY = ""  # a notification that names no queue may be for any
+EVERY_QUEUE = ""  # a notification that names no queue may be for any
 _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
 _LOOKING = 0.2  # and where there are none
@@ -57,7 +57,7 @@ def named(queues: Collection[str]) -> str:
     ('["mail"]', '')
     """
     payload = _encode(sorted(queues)).decode()
-    return payload if len(payload.encode()) < _PAYLOAD_LIMIT else _ANY
+    return payload if EVERY_QUEUE not in queues and len(payload.encode()) < _PAYLOAD_LIMIT else EVERY_QUEUE
 
 
 def is_for(payload: str, queues: Collection[str]) -> bool:
@@ -67,7 +67,7 @@ def is_for(payload: str, queues: Collection[str]) -> bool:
     (True, False, True)
     """
     try:
-        return payload == _ANY or not set(queues).isdisjoint(_decode(payload))
+        return payload == EVERY_QUEUE or not set(queues).isdisjoint(_decode(payload))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return True  # not a notification of Onward; a look does no harm
 

@@ -7,12 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from onward.backend import (
     DURABLE,
     LOSSY,
     Backend,
     Capabilities,
     Check,
+    Claim,
     Enqueued,
     Envelope,
     Held,
@@ -29,6 +32,7 @@ from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.limits import NO_WALK, RedisLimits, WalkPlaces, declared
 from onward.backends.redis.notes import RedisNotes
 from onward.backends.redis.schedules import RedisSchedules
 from onward.backends.redis.transfer import RedisTransfer
@@ -43,9 +47,12 @@ _TRIES = 5  # servers tried in turn before a call gives up
 _LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
 _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
+_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True) for each in (DURABLE, LOSSY))
+_NO_CLAIM = Claim(queues=(), limit=0)
+_WALK = -2  # the answer of `look` where queues have lanes
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, RedisTransfer, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisSchedules, RedisTransfer, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
@@ -53,6 +60,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
+        self._places = WalkPlaces()
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> RedisBackend:
@@ -64,7 +72,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.server.durable else LOSSY
+        return _DURABLE if self._connections.server.durable else _LOSSY
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():
@@ -99,11 +107,12 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
         about = (lease_for, session.host, session.pid, session.version)
         with errors.translated(self._connections.place):
             packing.checked_owner(session.owner)
-        opened = self._run("open_session", self._now(), session.owner, about, adopts)
+        opened = self._run("open_session", self._now(), session.owner, about, adopts, declared(session.limits))
         if opened is None:
             return None
-        expires_at, found, sealed, holds = opened
-        leases = turning.leases(found, sealed, holds, owner=session.owner, expires_at=expires_at)
+        expires_at, found, sealed, holds, *laned = opened
+        lanes = turning.read_lanes(laned[0]) if laned else ()
+        leases = turning.leases(found, sealed, holds, owner=session.owner, expires_at=expires_at, laned=lanes)
         if 2 * len(leases) < len(found):
             self.set_aside_if_it_can()
         return leases
@@ -114,20 +123,25 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
         owner, claim = turn.owner, turn.claim
         with errors.translated(self._connections.place):
             outgoing = turning.Outgoing(turn.settlements, owner)
-        queues, limit, at_most = ((), 0, {}) if claim is None else (claim.queues, claim.limit, claim.at_most)
-        given = (owner, outgoing.others, queues, limit, at_most, *outgoing.acked)
+        claim = claim or _NO_CLAIM
+        steered = (claim.begins, self._places.of(claim.queues), random.getrandbits(31))
+        given = (owner, outgoing.others, claim.queues, claim.limit, claim.at_most, *outgoing.acked, *steered)
         answer = self._run("turn", self._now(), *given, beside=outgoing.bytes)
         settled = outgoing.settled(answer[1], answer[2])
         if not answer[0]:
             return TurnResult(settled=settled, leases=[], alive=False)
-        expires_at, promoted, found, sealed, holds, asked, *damaged = answer[3:]
-        leases = turning.leases(found, sealed, holds, owner=owner, expires_at=showing.instant(expires_at))
-        if damaged or 2 * len(leases) < len(found):
+        expires_at, promoted, found, sealed, holds, asked, *rest = answer[3:]
+        walked = self._places.learn(claim.queues, rest[1]) if len(rest) > 1 else NO_WALK
+        until = showing.instant(expires_at)
+        leases = turning.leases(found, sealed, holds, owner=owner, expires_at=until, laned=walked.laned)
+        if (rest and rest[0]) or 2 * len(leases) < len(found):
             self.set_aside_if_it_can()
         return TurnResult(
             settled=settled,
             leases=leases,
             promoted=promoted,
+            more=walked.more,
+            awaits_slots=walked.awaits_slots,
             cancel_requested=packing.held(asked),
         )
 
@@ -160,7 +174,10 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
     def health(self) -> list[Check]:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             found = server.inspect(connection)
-        return health.checks(found, self._connections.place, self._run("stranded", self._now()))
+        wrong = self._run("wrong_slots")
+        if wrong:
+            self.set_aside_if_it_can()
+        return health.checks(found, self._connections.place, self._run("stranded", self._now()), wrong)
 
     def empty(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
@@ -204,6 +221,8 @@ class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, Red
         tokens = [f"{self._prefix}:wake:{queue}" for queue in queues]
         while not self._connections.closed:
             due = self._run("look", self._now(), queues)
+            if due == _WALK:
+                due = self._run("look_into_lanes", self._now(), queues, random.getrandbits(31))
             left = deadline - time.monotonic()
             if due == 0 or left <= 0:
                 return

@@ -28,8 +28,8 @@ __all__ = ["RedisDamage"]
 
 _STRETCH = 500
 _BATCH = 100
-_INDEXES = {"live", "ended", "tombs", "ready", "later", "expiring", "leases", "asked", "waiters"}
-_QUEUED = {"ready", "later", "expiring"}  # indexes that are named after a queue
+_QUEUED = {"ready", "lanes", "later", "booked", "expiring"}  # indexes that are named after a queue
+_INDEXES = _QUEUED | {"live", "ended", "tombs", "leases", "running", "asked", "waiters"}
 _AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SHOWN = 200  # bytes of a record that a reason quotes
 _UNKNOWN: dict[str, Any] = {
@@ -39,7 +39,7 @@ _UNKNOWN: dict[str, Any] = {
     "idempotency_ttl": 0,
     **dict.fromkeys(("delivery", "attempts", "crashes", "interruptions", "waits", "available_at", "enqueued_at"), 0),
     **dict.fromkeys(("expires_at", "started_at", "parked_since", "owner", "progress")),
-    **dict.fromkeys(("unique_key", "idempotency_key", "single_instance")),
+    **dict.fromkeys(("unique_key", "idempotency_key", "single_instance", "lane", "cost")),
 }
 
 
@@ -134,12 +134,14 @@ class RedisDamage(damage.SetsAside):
         return len(wrong)
 
     def _repair_rest(self, counts: Sequence[bytes]) -> int:
-        ended, miscounted = self._run("repair_rest", beside=counts)
+        ended, miscounted, unreadable = self._run("repair_rest", beside=counts)
         for owner in ended:
             logger.critical("session %s was ended: it holds times that no worker writes", _text(owner))
         for name in miscounted:
             logger.critical("an entry of %s was removed: it is not a number, or belongs to no state", _text(name))
-        return len(ended) + len(miscounted)
+        for name in unreadable:
+            logger.critical("a row of %s was removed: it cannot be read", _text(name))
+        return len(ended) + len(miscounted) + len(unreadable)
 
     def _store(self, jobs: Sequence[DamagedJob]) -> int:
         message = packing.Message()
@@ -211,6 +213,8 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
         "idempotency_key": fixed.idempotency_key,
         "idempotency_ttl": fixed.idempotency_ttl,
         "single_instance": fixed.single_instance,
+        "lane": fixed.lane,
+        "cost": fixed.cost,
         "progress": None,
         "owner": found.owner,
     }
@@ -223,6 +227,8 @@ def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
         yield "it is marked as expiring and has no time"
     if found.flags & FLAGS["IS_UNIQUE"] and fixed.unique_key is None:
         yield "it is unique and has no key"
+    if bool(found.flags & FLAGS["HAS_LANE"]) is not (fixed.lane is not None):
+        yield f"its lane is {fixed.lane!r:.60}, and it is marked otherwise"
     if is_live:
         return
     if STATES.get(patch.state) not in FINISHED:

@@ -1,4 +1,4 @@
-"""The layout of records and schedules, written once: Python reads it, and `scripts` puts its names before the scripts.
+r"""The layout of records and schedules, written once: Python reads it, and `scripts` puts its names before the scripts.
 
     state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | size 4
     | MessagePack: the rest, and what never changes | sealed bytes, if they are few
@@ -14,6 +14,19 @@ A finished job is its last live record behind a patch, in the same hash.  No liv
 A schedule is a field of one hash, by its name.  Scripts read and write its first two fields only:
 
     version 8 | seen_at 8 | MessagePack: the rest
+
+A limit and a gate are fields of two hashes; every number has 8 bytes, and 0 stands for none:
+
+    limits   queue:<name>, job:<name>, key:<name>    declared_at, what the code declares, what people chose
+    gates    <queue>\n<lane>, one of them empty      full_at, written_at, shut_until, shut_for
+
+Jobs that have a lane stand in other indexes than plain ones.  Their members sort by their bytes, and all scores are 0:
+
+    lanes:<queue>    rank + 101, 1 byte | lane | 0 | due 8 | id       available jobs
+    running          lane, or what all lanes of its job begin with | 0 | started 8 | id     leases; both, if they differ
+
+`paused` holds the names of paused queues and, behind a line feed, those of queues that need a walk: they have jobs in
+`lanes` or `booked`, or a limit.  A claim asks for both in one command.
 """
 
 from __future__ import annotations
@@ -30,10 +43,13 @@ from onward.job.states import State
 __all__ = [
     "FEW",
     "FLAGS",
+    "GATE",
+    "LIMIT",
     "SCHEDULE",
     "STATES",
     "ChangingFields",
     "FixedFields",
+    "LanedFields",
     "Patch",
     "Rest",
     "array",
@@ -52,7 +68,16 @@ STATES = {
     6: State.DISCARDED,
     7: State.CANCELLED,
 }
-FLAGS = {"IS_UNIQUE": 1, "HAS_HOLDS": 2, "EXPIRES": 4, "IS_AGAIN": 8, "AWAITS": 16, "IS_ASKED": 32}
+FLAGS = {
+    "IS_UNIQUE": 1,
+    "HAS_HOLDS": 2,
+    "EXPIRES": 4,
+    "IS_AGAIN": 8,
+    "AWAITS": 16,
+    "IS_ASKED": 32,
+    "IS_BOOKED": 64,
+    "HAS_LANE": 128,
+}
 FEW = 256  # sealed bytes that travel in the record
 
 # Fields and their bytes.
@@ -60,6 +85,9 @@ FENCE = {"state": 1, "delivery": 4, "owner": 1}  # the owner's name follows
 HEADER = {"flags": 1, "suspect": 1, "started": 8, "due": 8, "size": 4}
 LENGTH = {"length": 4}  # of a patch
 SCHEDULE = {"version": 8, "seen_at": 8}
+_BOUNDS = ("running", "tokens", "period", "burst")
+LIMIT = dict.fromkeys(("declared_at", *_BOUNDS, *(f"chosen_{name}" for name in _BOUNDS)), 8)
+GATE = dict.fromkeys(("full_at", "written_at", "shut_until", "shut_for"), 8)
 _RECORD = FENCE | HEADER
 
 _PYTHON = {1: "B", 4: "I", 8: "Q"}
@@ -79,6 +107,13 @@ class FixedFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
     single_instance: str | None
 
 
+class LanedFields(FixedFields, array_like=True, frozen=True, gc=False):
+    """The fields that never change of a job that has a lane; a plain job's record ends before the last two."""
+
+    lane: str | None = None
+    cost: int | None = None
+
+
 class ChangingFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The fields after those with fixed places that a lease has."""
 
@@ -96,7 +131,7 @@ class ChangingFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Rest(ChangingFields, array_like=True, frozen=True, gc=False):
     """All fields after those with fixed places."""
 
-    fixed: FixedFields
+    fixed: LanedFields
 
 
 class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -154,11 +189,12 @@ def _named() -> Iterator[tuple[Iterable[str], Iterable[int]]]:
     yield ("FEW", "LARGEST_COUNT", "LAST_INSTANT"), (FEW, LARGEST_COUNT, LAST_INSTANT)
     # The scripts' MessagePack returns first the place of what is left: the packed fields that never change.
     yield ("FIXED", *_upper(ChangingFields)), range(1, 2 + len(ChangingFields.__struct_fields__))
-    yield _upper(FixedFields), range(1, 1 + len(FixedFields.__struct_fields__))
+    yield _upper(LanedFields), range(1, 1 + len(LanedFields.__struct_fields__))
 
 
 def _tables() -> Mapping[str, Mapping[str, object]]:
     parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH, "schedule": SCHEDULE}
+    parts |= {"limit": LIMIT, "gate": GATE}
     places = accumulate(_RECORD.values(), initial=1)
     return {
         "FORMAT": {name: f"'>{''.join(_LUA[size] for size in fields.values())}'" for name, fields in parts.items()},

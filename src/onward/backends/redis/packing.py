@@ -12,7 +12,7 @@ import msgspec
 
 from onward.backend import Held, Reaped, Run, StoredJob
 from onward.backends.redis import layout
-from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, FixedFields, Patch, Rest
+from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, FixedFields, LanedFields, Patch, Rest
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -65,8 +65,11 @@ def untouched(queue: str, rank: int) -> ChangingFields:
 @lru_cache(maxsize=512)
 def fresh(queue: str, rank: int) -> bytes:
     """Return the packed part of the record of a job that was never claimed, up to the fields that never change."""
-    packed = pack(untouched(queue, rank))
-    return layout.array(Rest) + packed.removeprefix(layout.array(ChangingFields))
+    return _rest_of(untouched(queue, rank))
+
+
+def _rest_of(changing: ChangingFields) -> bytes:
+    return layout.array(Rest) + pack(changing).removeprefix(layout.array(ChangingFields))
 
 
 class Message:
@@ -88,7 +91,7 @@ class Message:
 def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
     """Return the argument of the scripts' `add` for an envelope; most are short."""
     flags, rank = _flags(envelope), -envelope.priority
-    rest = message.beside(fresh(envelope.queue, rank) + pack(_fixed(envelope)))
+    rest = message.beside(fresh(envelope.queue, rank) + _fixed(envelope))
     message.bytes.append(envelope.data)  # in the next place
     plain = (envelope.id, envelope.queue, rank, rest, flags)
     if not flags and not envelope.delay and envelope.not_before is None:
@@ -98,7 +101,7 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
 
 
 def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
-    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no keys, no times."""
+    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no keys, no times, no lanes."""
     first = envelopes[0]
     queue, priority = first.queue, first.priority
     begins = fresh(queue, -priority)
@@ -113,14 +116,16 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
             or each.unique_key is not None
             or each.idempotency_key is not None
             or each.single_instance is not None
+            or each.lane is not None
         ):
             return None
-        batch += (each.id.encode(), begins + pack(_fixed(each)), each.data)
+        batch += (each.id.encode(), begins + _fixed(each), each.data)
     return batch
 
 
-def _fixed(job: Envelope | StoredJob) -> FixedFields:
-    return FixedFields(
+def _fixed(job: Envelope | StoredJob) -> bytes:
+    """Return the packed fields that never change; those of lanes only for a job that has one."""
+    fields = FixedFields(
         job=job.job,
         enqueued_at=job.enqueued_at,
         max_crashes=job.max_crashes,
@@ -130,6 +135,9 @@ def _fixed(job: Envelope | StoredJob) -> FixedFields:
         idempotency_ttl=job.idempotency_ttl,
         single_instance=job.single_instance,
     )
+    if job.lane is None:
+        return pack(fields)
+    return pack(LanedFields(**msgspec.structs.asdict(fields), lane=job.lane, cost=job.cost))
 
 
 def _flags(job: Envelope | StoredJob) -> int:
@@ -137,6 +145,7 @@ def _flags(job: Envelope | StoredJob) -> int:
         (FLAGS["IS_UNIQUE"] if job.unique_key is not None else 0)
         + (FLAGS["HAS_HOLDS"] if (job.idempotency_key, job.single_instance) != (None, None) else 0)
         + (FLAGS["EXPIRES"] if job.expires_at is not None else 0)
+        + (FLAGS["HAS_LANE"] if job.lane is not None else 0)
     )
 
 
@@ -215,7 +224,7 @@ def packed_record(job: StoredJob, sealed: bytes) -> bytes:
     """Return a record as the scripts write it; a dead job's is its last live one behind a patch."""
     owner = None if job.owner is None else job.owner.encode()
     state = State.EXECUTING if job.is_finished else job.state
-    rest = Rest(
+    changing = ChangingFields(
         queue=job.queue,
         rank=-job.priority,
         attempts=job.attempts,
@@ -225,14 +234,14 @@ def packed_record(job: StoredJob, sealed: bytes) -> bytes:
         parked_since=job.parked_since,
         cancel_reason=None,
         spent=job.spent,
-        fixed=_fixed(job),
     )
     record = b"".join(
         (
             _FENCE.pack(_NUMBERS[state], job.delivery, 0 if owner is None else len(owner) + 1),
             owner or b"",
             _HEADER.pack(_flags(job), job.crashes > 0, job.started_at or 0, job.available_at, len(sealed)),
-            pack(rest),
+            _rest_of(changing),
+            _fixed(job),
             sealed,
         )
     )

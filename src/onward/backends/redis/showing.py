@@ -60,7 +60,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
 def _continuation(record: Rest, *, is_live: bool, holds_key: bool) -> dict[str, Any]:
     """Return what decides how it goes on."""
     fixed = record.fixed
-    names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance")
+    names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance", "lane", "cost")
     return {name: getattr(fixed, name) for name in names} | {
         "spent": record.spent if is_live else None,
         "key_held": bool(holds_key),

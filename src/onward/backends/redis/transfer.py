@@ -71,7 +71,7 @@ class RedisTransfer:
 
 
 def _check_reserved(jobs: Sequence[StoredJob], transfer: str, answer: Any) -> None:
-    """A script answers with the reservation if it is another one."""
+    """Raise if a script has answered with a reservation: it is another one."""
     if isinstance(answer, bytes):
         check_reserved(jobs[0].queue, transfer, answer.decode() or None)
 
@@ -88,7 +88,7 @@ def _noted(job: StoredJob, attached: Attached, message: Message) -> list[tuple[s
 
 
 def _packed(job: StoredJob, message: Message) -> tuple[Any, ...]:
-    """What `restore` of the scripts takes."""
+    """Return what `restore` of the scripts takes."""
     inside = 0 < len(job.data) <= FEW
     return (
         job.id,

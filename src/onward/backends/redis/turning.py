@@ -22,7 +22,7 @@ from onward.job.lease import Hold
 from onward.job.settlement import GONE, LEASE_LOST, Settled, already_applied, applied
 from onward.job.states import State
 
-__all__ = ["HOLDS", "Outgoing", "leases"]
+__all__ = ["HOLDS", "Laned", "Outgoing", "leases", "read_lanes"]
 
 HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
 _ANSWERS: dict[int, Settled] = {
@@ -32,6 +32,7 @@ _ANSWERS: dict[int, Settled] = {
     21: GONE,
 }
 _COMPLETED = applied(State.COMPLETED)
+Laned = tuple[str, str, int]  # the id of a lease, its lane, and for how many microseconds it was shut if it probes
 
 
 class Outgoing:
@@ -55,6 +56,7 @@ class Outgoing:
                 and each.result is None
                 and each.reason is None
                 and each.failure is None
+                and each.gate is None
                 and each.keep is keep
                 and lease.owner == owner
                 and job_id not in seen
@@ -100,9 +102,9 @@ def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, 
         None if result is None else message.beside(result),
         move == "ack" and not settlement.keep,
     )
-    if move == "ack" and settlement.reason is None and settlement.failure is None:
+    if move == "ack" and settlement.reason is None and settlement.failure is None and settlement.gate is None:
         return plain
-    failure, letter = settlement.failure, settlement.dead_letter
+    failure, letter, gate = settlement.failure, settlement.dead_letter, settlement.gate
     return (
         *plain,
         settlement.reason,
@@ -114,6 +116,7 @@ def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, 
         None if letter is None else packed_envelope(letter, message),
         settlement.awaits,
         [(name, message.beside(value)) for name, value in settlement.notes],
+        None if gate is None else (gate.lane, round(gate.seconds * SECOND), gate.probes),
     )
 
 
@@ -122,12 +125,19 @@ _numbers = msgspec.msgpack.Decoder(list[int]).decode
 _allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
 _allotted_to = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw]).decode
 _exceptions = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
+read_lanes = msgspec.msgpack.Decoder(list[Laned]).decode
 
 
 def leases(
-    found: Sequence[bytes], sealed: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int
+    found: Sequence[bytes],
+    sealed: Sequence[bytes],
+    holds: bytes,
+    *,
+    owner: str,
+    expires_at: int,
+    laned: Sequence[Laned] = (),
 ) -> list[Lease]:
-    """Return leases from the answer: ids and records by turns, the sealed bytes of records without them, and the holds.
+    """Return leases from the answer: ids and records by turns, the sealed bytes of records without them, holds and lanes.
 
     A record that cannot be read makes no lease.
     """
@@ -167,7 +177,12 @@ def leases(
                 spent=record.spent,
             )
         )
-    return taken
+    return _with_lanes(taken, laned) if laned else taken
+
+
+def _with_lanes(taken: Sequence[Lease], laned: Sequence[Laned]) -> list[Lease]:
+    lanes: dict[str, Any] = {job_id: {"lane": lane, "probe": probe / SECOND} for job_id, lane, probe in laned}
+    return [msgspec.structs.replace(lease, **lanes.get(lease.envelope.id, {})) for lease in taken]
 
 
 def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:

@@ -42,6 +42,8 @@ _COLUMNS = (
     "single_instance",
     "progress",
     "owner",
+    "lane",
+    "cost",
     "now",
 )
 

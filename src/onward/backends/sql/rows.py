@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
+from onward.backends.sql.limits import lane_shown
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
@@ -88,13 +89,15 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         "cancel_requested": bool(values["cancel_requested"]),
         "key_held": bool(values["key_held"]),
         "idempotency_ttl": 0 if values["idempotency_key"] is None else values["idempotency_ttl"],
+        "lane": lane_shown(values["lane"]),
     }
     if sealed is None:
         values = {name: value for name, value in values.items() if name not in CONTINUATION}
     return StoredJob(**values, tombstone=sealed is None, runs=runs)
 
 
-_PICKED = StoredJob.__struct_fields__[:-2]  # what follows is in no column
+_FIELDS = StoredJob.__struct_fields__
+_PICKED = _FIELDS[: _FIELDS.index("tombstone")]  # what follows is in no column of `pick`
 
 
 def session_state(row: Row) -> SessionState:

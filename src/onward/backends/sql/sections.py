@@ -12,7 +12,7 @@ from onward.base.names import namespace_name
 __all__ = ["TABLES", "emptying", "load", "prefix_of", "prefixed", "sections"]
 
 # Those that hold what a store knows of its jobs, under the same names in every database.
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates")
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")
@@ -50,7 +50,7 @@ def prefixed(sql: str, prefix: str) -> str:
 
 
 def emptying(prefix: str) -> list[str]:
-    """The statements that leave nothing in the tables."""
+    """Return the statements that leave nothing in the tables."""
     return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked
 
 

@@ -29,6 +29,7 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import Row, showing
 from onward.backends.sql.settling import singly, why
 from onward.backends.sql.statements import NamedSteps, ask
@@ -85,6 +86,9 @@ class ServerBackend(SetsRowsAside, Backend):
     def _take(self, tx: Any, owner: str, ids: list[str]) -> TurnResult:
         """Claim these jobs; raise `SessionLost` if the session is gone."""
 
+    def _count_claims_under_way(self, queue: str) -> None:
+        """Count leases of a queue whose claims began before it had a limit, and have been committed since."""
+
     @abstractmethod
     def _for_caller(self, steps: NamedSteps[T], style: Style) -> Steps[T]:
         """Turn steps into statements for the connection of a caller."""
@@ -101,8 +105,10 @@ class ServerBackend(SetsRowsAside, Backend):
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
+        new_limits: list[str] = []
 
         def opened(tx: Any) -> Any:
+            new_limits.extend(declare(tx, session.limits))
             return tx.ask(
                 "open_session",
                 owner=session.owner,
@@ -124,10 +130,12 @@ class ServerBackend(SetsRowsAside, Backend):
             leases: list[Lease] = self._claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=now)
             return leases
 
-        if adopts is not None:
-            return self._write(lambda tx: adopt(tx, adopts))
-        self._write(opened)
-        return []
+        leases = [] if adopts is None else self._write(lambda tx: adopt(tx, adopts))
+        if adopts is None:
+            self._write(opened)
+        for queue in new_limits:
+            self._count_claims_under_way(queue)
+        return leases
 
     @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:

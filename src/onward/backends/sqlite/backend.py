@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from onward.backend import (
-    DURABLE,
-    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -33,6 +31,7 @@ from onward.backends.options import durability as checked_durability
 from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.health import of_leases
+from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import showing
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
@@ -41,7 +40,8 @@ from onward.backends.sqlite import claiming, enqueueing, health, library, mainte
 from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
-from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.joining import check_file, foreign
+from onward.backends.sqlite.lanes import LanesSeen, SqliteLimits
 from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
@@ -51,7 +51,7 @@ from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
-from onward.errors import BackendMisconfigured, TransactionError
+from onward.errors import BackendMisconfigured
 
 __all__ = ["SqliteBackend"]
 
@@ -62,7 +62,9 @@ _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend):
+class SqliteBackend(
+    SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
+):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -77,6 +79,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         self._prefix = prefix
         self._sql = sections.load("onward.backends.sqlite", prefix)
         self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
+        self._lanes = LanesSeen()
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
@@ -127,7 +130,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return Capabilities(durable=self._connections.durable, notes=True, schedules=True, lanes=True)
 
     def connect(self) -> None:
         self._connections.connect()
@@ -153,6 +156,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
                     "version": session.version,
                 },
             )
+            declare(tx, session.limits)
             if adopts is None:
                 return []
             if adopts != session.owner:
@@ -190,25 +194,30 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
                     any_keyed=any_keyed,
                     one_by_one=one_by_one,
                 )
-            leases: list[Lease] = []
+            claimed = claiming.Claimed([])
             promoted = 0
             if turn.claim is not None and turn.claim.limit > 0:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
                 promoted = claiming.promote(tx, queues, turn.claim.limit)
-                leases = claiming.claim(
+                claimed = claiming.claim(
                     tx,
                     turn.claim,
                     queues,
                     owner=turn.owner,
                     expires_at=expires_at,
                     released=settling.released(turn.settlements, settled),
+                    seen=self._lanes,
                 )
+            if not claimed.leases and self._lanes.gives_room(turn.settlements):
+                tx.wakes = True
             # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
             return TurnResult(
                 settled=settled,
-                leases=leases,
+                leases=claimed.leases,
                 promoted=promoted,
+                more=claimed.more,
+                awaits_slots=claimed.awaits_slots,
                 cancel_requested=cancel_requested,
                 woken=tx.woken,
             )
@@ -291,7 +300,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
-            self._check_file((yield Named("this_database", ())))
+            check_file(self._connections.path, (yield Named("this_database", ())))
 
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
@@ -340,16 +349,6 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         with self._reading() as tx:
             return act(tx)
 
-    def _check_file(self, files: Rows) -> None:
-        """Raise if a caller's connection has another file: no worker would find its jobs."""
-        ours = self._connections.path
-        theirs = next((file for _, name, file in files if name == "main"), "")
-        if not theirs or not Path(theirs).exists() or not ours.samefile(theirs):
-            raise TransactionError(
-                f"the connection's file is {theirs or 'in memory'} and the jobs are in {ours}: a transaction joins only "
-                f"jobs of the same file"
-            )
-
     def _shrink(self) -> None:
         with self._connections.tidying() as connection:
             maintenance.tidy(connection, self._connections.path)
@@ -366,17 +365,19 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             if session is None:
                 return TurnResult(settled=[], leases=[], alive=False)
             _, any_asked, _, any_paused = session
+            found: claiming.Claimed | None = claiming.Claimed([])
             if turn.claim is not None and turn.claim.limit > 0:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
-                if claiming.anything_to_do(tx, turn.claim, queues):
-                    return None
-            cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
-            return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
+                found = claiming.nothing_to_do(tx, turn.claim, queues, self._lanes)
+            if found is None:
+                return None
+            asked = _asked_to_cancel(tx, turn.owner) if any_asked else ()
+            return TurnResult(settled=[], leases=[], awaits_slots=found.awaits_slots, cancel_requested=asked)
 
     def _next_due(self, queues: Sequence[str]) -> int:
         """Return when there is work: 0 if a job is available, for which a process woke a worker; else the next due time."""
         with self._reading() as tx:
-            due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
+            due = [claiming.work_from(tx, queue) for queue in claiming.open_queues(tx, queues)]
             return min((at for at in due if at is not None), default=_NEVER)
 
 

@@ -124,24 +124,30 @@ def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
 class _Batch:
     """Envelopes of one kind, stored by one statement."""
 
-    __slots__ = ("_envelopes", "_one", "_sealed", "length")
+    __slots__ = ("_envelopes", "_laned", "_one", "_sealed", "length")
 
     def __init__(self) -> None:
         self._one: Envelope | None = None
-        self._envelopes: dict[str, tuple[int, int, int]] = {}  # see the statement
+        self._envelopes: dict[str, tuple[object, ...]] = {}  # see the statement
         self._sealed: list[bytes] = []
+        self._laned = 0
         self.length = 0
 
     def add(self, envelope: Envelope) -> None:
         sealed = envelope.data
         self._one = envelope
-        self._envelopes[envelope.id] = envelope.enqueued_at, self.length + 1, len(sealed)  # SQL counts from one
+        place = envelope.enqueued_at, self.length + 1, len(sealed)  # SQL counts from one
+        if envelope.lane is None and envelope.cost is None:
+            self._envelopes[envelope.id] = place
+        else:
+            self._envelopes[envelope.id] = (*place, envelope.lane, envelope.cost)
+            self._laned = 1
         self._sealed.append(sealed)
         self.length += len(sealed)
 
     def parameters(self, now: int) -> Row:
         assert self._one is not None
-        return (*_columns(self._one, now), as_json(self._envelopes), b"".join(self._sealed))
+        return (*_columns(self._one, now), as_json(self._envelopes), b"".join(self._sealed), self._laned)
 
     def store(self, tx: Transaction) -> None:
         assert self._one is not None
@@ -177,7 +183,8 @@ def _columns(envelope: Envelope, now: int) -> Row:
 
 
 def _row(envelope: Envelope, now: int) -> Row:
-    return (*_columns(envelope, now), envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.data)
+    named = (envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.lane, envelope.cost)
+    return (*_columns(envelope, now), *named, envelope.data)
 
 
 def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:

@@ -26,6 +26,10 @@ class SqliteInspection(SqlInspection[Transaction]):
     def _shrink(self) -> None:
         """Keep the file and its log small."""
 
+    @abstractmethod
+    def _drop_idle_gates(self, tx: Transaction, limit: int) -> None:
+        """Remove gates that say nothing any more."""
+
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         def look(tx: Transaction) -> Sequence[rows.Row]:
             return tx.rows("queues_with_work", (prefix, after, rows.beyond(prefix), tx.now, limit))
@@ -80,6 +84,7 @@ class SqliteInspection(SqlInspection[Transaction]):
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.run("drop_spent_holds", (tx.now, limit))
+        self._drop_idle_gates(tx, limit)
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
         if doomed:

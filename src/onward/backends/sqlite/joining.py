@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from onward.backends.sqlite.transaction import Row, as_json
-from onward.contract.transactions import Statement, Style
+from onward.contract.transactions import Rows, Statement, Style
+from onward.errors import TransactionError
 
-__all__ = ["foreign"]
+__all__ = ["check_file", "foreign"]
 
 _NUMBERED = re.compile(r"\?(\d+)")
 _NAMED = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
 def foreign(sql: str, values: Row | Mapping[str, object], style: Style) -> Statement:
-    """The statement with its values, for a driver of this style; a list among named ones travels as JSON."""
+    """Return the statement with its values, for a driver of this style; a list among named ones travels as JSON."""
     if isinstance(values, Mapping):
         names = list(dict.fromkeys(_NAMED.findall(sql)))
         sql = _NAMED.sub(lambda name: f"?{names.index(name[1]) + 1}", sql)
@@ -36,3 +38,13 @@ def _formatted(sql: str) -> tuple[str, Sequence[int]]:
     """
     order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql))
     return _NUMBERED.sub("%s", sql.replace("%", "%%")), order
+
+
+def check_file(ours: Path, files: Rows) -> None:
+    """Raise if a caller's connection has another file: no worker would find its jobs."""
+    theirs = next((file for _, name, file in files if name == "main"), "")
+    if not theirs or not Path(theirs).exists() or not ours.samefile(theirs):
+        raise TransactionError(
+            f"the connection's file is {theirs or 'in memory'} and the jobs are in {ours}: a transaction joins only "
+            f"jobs of the same file"
+        )

@@ -8,31 +8,33 @@
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it write nothing; the caller then finds out which.
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
-                         single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
+                         single_instance, job, id, enqueued_at, unique_key, key_held, lane, cost, sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?16)
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_or_not
 -- The same for drivers that do not return how many rows a statement wrote.
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
-                         single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
+                         single_instance, job, id, enqueued_at, unique_key, key_held, lane, cost, sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?16)
 ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: enqueue_alike
--- Jobs without a unique key come as one object, {id: [enqueued_at, start, length]}: where in the bytes of all its own lie.
--- All or none: an id that is live makes it fail.
+-- Jobs without a unique key come as one object, {id: [enqueued_at, start, length]}: where in the bytes of all its own lie;
+-- if any has a lane, {id: [enqueued_at, start, length, lane, cost]}.  All or none: an id that is live makes it fail.
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
-                         single_instance, job, id, enqueued_at, sealed)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr(?12, new.value ->> 1, new.value ->> 2)
+                         single_instance, job, id, enqueued_at, lane, cost, sealed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, CASE WHEN ?13 THEN new.value ->> 3 END,
+       CASE WHEN ?13 THEN new.value ->> 4 END, substr(?12, new.value ->> 1, new.value ->> 2)
   FROM json_each(?11) AS new;
 
 -- name: enqueue_alike_or_not
 -- The same, but an id that is live is left out.  (The condition tells the parser that ON belongs to no join.)
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
-                         single_instance, job, id, enqueued_at, sealed)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr(?12, new.value ->> 1, new.value ->> 2)
+                         single_instance, job, id, enqueued_at, lane, cost, sealed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, CASE WHEN ?13 THEN new.value ->> 3 END,
+       CASE WHEN ?13 THEN new.value ->> 4 END, substr(?12, new.value ->> 1, new.value ->> 2)
   FROM json_each(?11) AS new
  WHERE true
 ON CONFLICT DO NOTHING
@@ -95,7 +97,7 @@ UPDATE onward_jobs INDEXED BY onward_jobs_owner_idx SET owner = ?2 WHERE owner =
 
 -- name: leases_of
 SELECT rowid, id, delivery, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent, idempotency_key,
-       idempotency_ttl, single_instance, queue, started_at, sealed
+       idempotency_ttl, single_instance, queue, started_at, sealed, lane
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE owner = ?1 AND state = 'executing'
  ORDER BY id;
@@ -114,28 +116,49 @@ SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: anything_to_do
 -- A look without the write lock: is there anything in this queue to hand out (if any is wanted), to promote or to expire?
-SELECT ?3 AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE queue = ?1 AND state = 'available')
-    OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
-    OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
-                WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
-                  AND expires_at <= ?2);
-
--- name: next_due
--- When this queue has work: 0 is now, NULL is never.
-SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE queue = ?1 AND state = 'available')
-            THEN 0
-            ELSE (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                   WHERE queue = ?1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1)
+-- 0: no, 1: yes, 2: there are jobs, and limits or lanes decide whether any may start.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+              OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+              OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                          WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
+                            AND expires_at <= ?2)
+            THEN 1
+            WHEN NOT ?3 THEN 0
+            WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                          WHERE queue = ?1 AND state = 'available' AND lane <> '') THEN 2
+            WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
+            THEN 1 + EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
+            ELSE 0
        END;
 
+-- name: next_due
+-- When this queue has work: 0 is now, NULL is never; and whether lanes or a limit decide, so that a walk has to tell.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
+            THEN 0
+       END,
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                WHERE queue = ?1 AND state = 'available' AND lane <> '')
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1);
+
 -- name: past_its_time
--- Whether anything of this queue has expired, or is due.
-SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
-                WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
-                  AND expires_at <= ?2)
-    OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2);
+-- Whether anything of this queue has expired or is due; 2: what was booked is due.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+            THEN 2
+            ELSE EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                          WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
+                            AND expires_at <= ?2)
+              OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+       END;
 
 -- name: expired
 SELECT rowid
@@ -148,7 +171,16 @@ SELECT rowid
 UPDATE onward_jobs SET state = 'available'
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                  WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2
+                  WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2
+                  ORDER BY available_at, id
+                  LIMIT ?3);
+
+-- name: promote_booked
+-- Apart from others: so many may be booked in one lane that they would hold up what else is due.
+UPDATE onward_jobs SET state = 'available', booked = NULL
+ WHERE rowid IN (SELECT rowid
+                   FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                  WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2
                   ORDER BY available_at, id
                   LIMIT ?3);
 
@@ -157,17 +189,20 @@ UPDATE onward_jobs SET state = 'available'
 -- turn to cancel.  The token is that of the claim that follows.
 -- All of them in one row, because at every row the driver lets go of the interpreter's lock and has to wait for it again:
 -- the columns as JSON, without those that a job which is claimed for the first time leaves at their defaults; and the
--- sealed bytes end to end, but for long ones.
+-- sealed bytes end to end, but for long ones.  And whether lanes or a limit decide here: then a walk chooses instead.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
                AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
                         spent, idempotency_key, idempotency_ttl, single_instance))),
-       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB)
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB),
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                WHERE queue = ?1 AND state = 'available' AND lane <> '')
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE queue = ?1 AND state = 'available' AND (expires_at IS NULL OR expires_at > ?2)
+         WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY rank, available_at, id
          LIMIT ?3);
 
@@ -185,6 +220,100 @@ SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, inter
 -- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
 UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = ?1, started_at = ?2
  WHERE rowid IN (SELECT value FROM json_each(?3));
+
+-- name: claim_counted
+-- Of a queue with a limit: plain jobs get a lane, by which their runs are counted.
+UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = ?1, started_at = ?2, lane = ifnull(lane, '')
+ WHERE rowid IN (SELECT value FROM json_each(?3));
+
+-- Lanes.
+
+-- name: next_rank
+-- The next lower priority of plain jobs, and of lanes; and what there is to look up at all.
+SELECT (SELECT rank FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE queue = ?1 AND rank > ?2 AND state = 'available' AND (lane IS NULL OR lane = '') ORDER BY rank LIMIT 1),
+       (SELECT rank FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE queue = ?1 AND rank > ?2 AND state = 'available' AND lane <> '' ORDER BY rank LIMIT 1),
+       EXISTS (SELECT 1 FROM onward_limits),
+       EXISTS (SELECT 1 FROM onward_gates);
+
+-- name: lane_heads
+-- The next lanes in their order, each with its first job: from head to head along the index, so that the jobs between are
+-- passed over.
+WITH RECURSIVE walk (head) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE queue = ?1 AND rank = ?2 AND lane > ?3 AND state = 'available' AND lane <> ''
+               AND (expires_at IS NULL OR expires_at > ?4)
+             ORDER BY lane, available_at, id LIMIT 1)
+     UNION ALL
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE queue = ?1 AND rank = ?2 AND lane > (SELECT lane FROM onward_jobs WHERE rowid = walk.head)
+               AND state = 'available' AND lane <> '' AND (expires_at IS NULL OR expires_at > ?4)
+             ORDER BY lane, available_at, id LIMIT 1)
+      FROM walk
+     WHERE head IS NOT NULL
+     LIMIT ?5
+)
+SELECT json_group_array(json_array(job.rowid, job.id, job.crashes, job.cost, job.lane))
+  FROM walk CROSS JOIN onward_jobs AS job ON job.rowid = walk.head;
+
+-- name: lane_jobs
+SELECT json_group_array(json_array(rowid, id, crashes, cost))
+  FROM (SELECT rowid, id, crashes, cost
+          FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE queue = ?1 AND rank = ?2 AND lane = ?3 AND state = 'available' AND lane <> ''
+           AND (expires_at IS NULL OR expires_at > ?4)
+         ORDER BY available_at, id
+         LIMIT ?6 OFFSET ?5);
+
+-- name: plain_jobs
+SELECT json_group_array(json_array(rowid, id, crashes, cost))
+  FROM (SELECT rowid, id, crashes, cost
+          FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE queue = ?1 AND rank = ?2 AND state = 'available' AND (lane IS NULL OR lane = '')
+           AND (expires_at IS NULL OR expires_at > ?3)
+         ORDER BY available_at, id
+         LIMIT ?5 OFFSET ?4);
+
+-- name: picked
+-- What `candidates` returns, of the jobs that a walk has chosen.
+SELECT json_group_array(
+         iif(attempts + crashes + interruptions + waits = 0
+               AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
+             json_array(job.rowid, job.id, delivery + 1, length(sealed)),
+             json_array(job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits,
+                        parked_since, spent, idempotency_key, idempotency_ttl, single_instance))),
+       CAST(group_concat(iif(length(sealed) <= ?2, sealed, ''), '') AS BLOB)
+  FROM json_each(?1) AS wanted CROSS JOIN onward_jobs AS job ON job.rowid = wanted.value;
+
+-- name: running_of_queue
+SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_running_idx
+ WHERE queue = ?1 AND state = 'executing' AND lane IS NOT NULL AND started_at >= ?2;
+
+-- name: running_of_lanes
+-- How many leases there are from one lane up to another, [[first, behind the last], …], over all queues that run any.
+WITH RECURSIVE queues (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_running_idx WHERE state = 'executing' AND lane IS NOT NULL
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_running_idx
+             WHERE state = 'executing' AND lane IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
+     WHERE name IS NOT NULL
+)
+SELECT json_group_array((SELECT coalesce(sum((SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_running_idx
+                                               WHERE queue = queues.name AND state = 'executing' AND lane IS NOT NULL
+                                                 AND lane >= wanted.value ->> 0 AND lane < wanted.value ->> 1
+                                                 AND started_at >= ?2)), 0)
+                           FROM queues WHERE name IS NOT NULL))
+  FROM json_each(?1) AS wanted;
+
+-- name: gates_among
+SELECT gate.queue, gate.lane, full_at, charged_at, shut_until, shut_for
+  FROM json_each(?1) AS wanted
+ CROSS JOIN onward_gates AS gate ON gate.queue = wanted.value ->> 0 AND gate.lane = wanted.value ->> 1;
+
+-- name: book
+UPDATE onward_jobs SET state = 'scheduled', booked = 1, available_at = ?2 WHERE rowid = ?1 AND state = 'available';
 
 -- name: holds
 -- The holders of these keys: until when a success confirms the key, or whether the holder still runs.
@@ -208,7 +337,7 @@ DELETE FROM onward_holds WHERE kind = ?1 AND key = ?2 AND job_id = ?3 AND token 
 DELETE FROM onward_holds WHERE kind = 'once' AND key = ?1 AND done_until IS NOT NULL;
 
 -- name: wake_once
-UPDATE onward_jobs SET state = 'available', available_at = ?2
+UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_once_idx
                   WHERE idempotency_key = ?1 AND idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0
@@ -218,7 +347,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
 RETURNING id;
 
 -- name: wake_single
-UPDATE onward_jobs SET state = 'available', available_at = ?2
+UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_single_idx
                   WHERE single_instance = ?1 AND single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0
@@ -247,10 +376,10 @@ SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10
 INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, reason, progress, result, sealed)
+       single_instance, lane, cost, reason, progress, result, sealed)
 SELECT job.id, ?3, ?4, queue, job, rank, delivery, attempts + ?5, crashes + ?6, interruptions + ?7, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, ?8, progress,
+       idempotency_ttl, single_instance, lane, cost, ?8, progress,
        CASE WHEN lease.atom IS NULL THEN substr(?10, lease.value ->> 1, lease.value ->> 2) END, CASE WHEN ?9 THEN sealed END
   FROM json_each(?1) AS lease
  CROSS JOIN onward_jobs AS job ON job.id = lease.key
@@ -322,10 +451,10 @@ SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, ide
 INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, reason, progress, sealed)
+       single_instance, lane, cost, reason, progress, sealed)
 SELECT id, 'cancelled', ?2, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, ?3, progress, sealed
+       single_instance, lane, cost, ?3, progress, sealed
   FROM onward_jobs
  WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing';
 
@@ -341,7 +470,7 @@ UPDATE onward_jobs SET cancel_reason = coalesce(cancel_reason, ?2)
  WHERE rowid IN (SELECT value FROM json_each(?1)) AND state = 'executing';
 
 -- name: make_due
-UPDATE onward_jobs SET state = 'available', available_at = ?2
+UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
  WHERE rowid IN (SELECT value FROM json_each(?1)) AND state IN ('scheduled', 'retryable');
 
 -- name: pick
@@ -351,7 +480,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
-       job.idempotency_key, job.idempotency_ttl, job.single_instance
+       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
@@ -360,7 +489,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
-       done.idempotency_key, done.idempotency_ttl, done.single_instance
+       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -415,9 +544,11 @@ SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.dura
  ORDER BY run.job_id, run.token;
 
 -- name: count_live
--- Each count walks one narrow index.
-SELECT 'available', count(*) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
- WHERE state = 'available' AND (:queue IS NULL OR queue = :queue)
+-- Each count walks one narrow index; jobs with lanes have their own.
+SELECT 'available', (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                      WHERE state = 'available' AND (lane IS NULL OR lane = '') AND (:queue IS NULL OR queue = :queue))
+                  + (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                      WHERE state = 'available' AND lane <> '' AND (:queue IS NULL OR queue = :queue))
  UNION ALL
 SELECT 'executing', count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
@@ -447,7 +578,10 @@ SELECT 'cancelled', cancelled FROM counted;
 -- name: live_by_queue
 SELECT queue, sum(number)
   FROM (SELECT queue, count(*) AS number FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE state = 'available' GROUP BY queue
+         WHERE state = 'available' AND (lane IS NULL OR lane = '') GROUP BY queue
+         UNION ALL
+        SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE state = 'available' AND lane <> '' GROUP BY queue
          UNION ALL
         SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
          WHERE state IN ('scheduled', 'retryable') GROUP BY queue
@@ -459,11 +593,20 @@ SELECT queue, sum(number)
 -- From name to name along the indexes: the jobs between are passed over.
 WITH RECURSIVE ready (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-     WHERE state = 'available' AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue >= ?1 AND queue > ?2 AND queue < ?3
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-             WHERE state = 'available' AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
       FROM ready
+     WHERE name IS NOT NULL
+     LIMIT ?5
+), laned (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+     WHERE state = 'available' AND lane <> '' AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE state = 'available' AND lane <> '' AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+      FROM laned
      WHERE name IS NOT NULL
      LIMIT ?5
 ), later (name) AS (
@@ -480,9 +623,15 @@ SELECT 'ready', name, NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE que
   FROM ready
  WHERE name IS NOT NULL
  UNION ALL
+SELECT 'laned', name, NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = laned.name AND paused_at IS NOT NULL)
+  FROM laned
+ WHERE name IS NOT NULL
+ UNION ALL
 SELECT 'later', name,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND available_at <= ?4)
+       (EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                 WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND booked IS NULL AND available_at <= ?4)
+        OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                    WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND booked = 1 AND available_at <= ?4))
        AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = later.name AND paused_at IS NOT NULL)
   FROM later
  WHERE name IS NOT NULL;
@@ -494,7 +643,11 @@ SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
 -- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
 -- ends and none is given twice, but when the last one was removed.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT :at_most)),
+SELECT (SELECT count(*)
+          FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND (lane IS NULL OR lane = '')
+                 UNION ALL
+                SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx WHERE state = 'available' AND lane <> ''
+                 LIMIT :at_most)),
        (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)),
        (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT :at_most)),
        (SELECT count(*)
@@ -510,19 +663,32 @@ SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state
   FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT :at_most);
 
 -- name: overview_due_by_queue
--- From name to name along the index: the jobs between are passed over.
-WITH RECURSIVE queues (name) AS (
-    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available'
+-- From name to name along the indexes: the jobs between are passed over.  A queue that has both has two rows.
+WITH RECURSIVE plain (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND (lane IS NULL OR lane = '')
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-             WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
-      FROM queues
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > name ORDER BY queue LIMIT 1)
+      FROM plain
+     WHERE name IS NOT NULL
+     LIMIT :queues
+), laned (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx WHERE state = 'available' AND lane <> ''
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE state = 'available' AND lane <> '' AND queue > name ORDER BY queue LIMIT 1)
+      FROM laned
      WHERE name IS NOT NULL
      LIMIT :queues
 )
 SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                                     WHERE state = 'available' AND queue = name LIMIT :at_most))
-  FROM queues
+                                     WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = name LIMIT :at_most))
+  FROM plain
+ WHERE name IS NOT NULL
+ UNION ALL
+SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                     WHERE state = 'available' AND lane <> '' AND queue = name LIMIT :at_most))
+  FROM laned
  WHERE name IS NOT NULL;
 
 -- name: overview_later_by_queue
@@ -567,9 +733,9 @@ SELECT done.id FROM json_each(?1) AS wanted CROSS JOIN onward_finished AS done O
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
 SELECT id, queue, 'available', rank, ?2, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+       unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
   FROM onward_finished
  WHERE id = ?1
 ON CONFLICT DO NOTHING;
@@ -612,7 +778,7 @@ ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 
 -- name: wake_signalled
 -- If it waits for a signal that is there.
-UPDATE onward_jobs SET state = 'available', available_at = ?2
+UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
  WHERE id = ?1 AND state = 'scheduled' AND awaits IS NOT NULL
    AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = ?1 AND name = '!' || onward_jobs.awaits);
 
@@ -688,6 +854,65 @@ DELETE FROM onward_jobs
    AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
 RETURNING id;
 
+-- Limits and gates.
+
+-- name: limits
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst,
+       chosen_running, chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits;
+
+-- name: lock_limit
+SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named;
+
+-- name: declare_limit
+INSERT INTO onward_limits (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)
+VALUES (:kind, :named, :declared_at, :declared_running, :declared_tokens, :declared_period, :declared_burst)
+ON CONFLICT (kind, name) DO UPDATE
+   SET declared_at = excluded.declared_at, declared_running = excluded.declared_running,
+       declared_tokens = excluded.declared_tokens, declared_period = excluded.declared_period,
+       declared_burst = excluded.declared_burst
+ WHERE declared_at <= excluded.declared_at;
+
+-- name: choose_limit
+INSERT INTO onward_limits (kind, name, chosen_running, chosen_tokens, chosen_period, chosen_burst)
+VALUES (:kind, :named, :chosen_running, :chosen_tokens, :chosen_period, :chosen_burst)
+ON CONFLICT (kind, name) DO UPDATE
+   SET chosen_running = excluded.chosen_running, chosen_tokens = excluded.chosen_tokens,
+       chosen_period = excluded.chosen_period, chosen_burst = excluded.chosen_burst;
+
+-- name: drop_limit
+DELETE FROM onward_limits
+ WHERE kind = :kind AND name = :named
+   AND coalesce(declared_running, declared_tokens, chosen_running, chosen_tokens) IS NULL;
+
+-- name: count_running
+-- Along the leases, which are few: once, when a queue gets its first limit.
+UPDATE onward_jobs INDEXED BY onward_jobs_owner_idx SET lane = ''
+ WHERE state = 'executing' AND queue = :queue AND lane IS NULL;
+
+-- name: lock_gate
+SELECT queue, lane, full_at, charged_at, shut_until, shut_for FROM onward_gates WHERE queue = :queue AND lane = :lane;
+
+-- name: put_gate
+INSERT OR REPLACE INTO onward_gates (queue, lane, full_at, charged_at, shut_until, shut_for)
+VALUES (:queue, :lane, :full_at, :charged_at, :shut_until, :shut_for);
+
+-- name: charge_gate
+INSERT INTO onward_gates (queue, lane, full_at, charged_at) VALUES (:queue, :lane, :full_at, :charged_at)
+ON CONFLICT (queue, lane) DO UPDATE SET full_at = excluded.full_at, charged_at = excluded.charged_at;
+
+-- name: gates
+SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+  FROM onward_gates
+ WHERE (queue, lane) > (:after_queue, :after_lane)
+ ORDER BY queue, lane
+ LIMIT :limit;
+
+-- name: drop_gate
+DELETE FROM onward_gates
+ WHERE queue = :queue AND lane = :lane AND full_at = :full_at AND charged_at = :charged_at AND shut_until = :shut_until
+   AND shut_for = :shut_for;
+
 -- Transfer between stores.
 
 -- name: reservations
@@ -749,7 +974,7 @@ ON CONFLICT (kind, key) DO UPDATE
 -- The counters end one below what a claim may write.
 SELECT rowid, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, :now
+       progress, owner, lane, cost, :now
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646

@@ -16,6 +16,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from onward.backends.sql.limits import change_gate
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sqlite import enqueueing, holds, notes
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
@@ -59,6 +60,8 @@ def settle(
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
             enqueueing.enqueue(tx, [settlement.dead_letter])
+        if settlement.gate is not None and answer.applied:
+            change_gate(tx, settlement.gate, tx.now)
     if keyed:
         holds.end(tx, _ended(settlements, answers, keyed))
     return answers

@@ -36,6 +36,10 @@ TOPICS = (
     "enqueueing",
     "evidence",
     "fencing",
+    "flow_changes",
+    "flow_ends",
+    "flow_rules",
+    "flows",
     "forgetting",
     "holds",
     "inspection",
@@ -65,7 +69,7 @@ TOPICS = (
 )
 
 # Before the topics are imported: their bare asserts then say what they compared.
-pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in ("builders", "stage", *TOPICS)))
+pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in ("builders", "flow_stage", "stage", *TOPICS)))
 
 from onward.testing.contract.suite import BackendContract  # noqa: E402
 

@@ -21,7 +21,7 @@ _TICK = Occurrence(name="nightly", tick=1_000_000, expression="@every 1s", overl
 
 
 def an_occurrence(**options: Any) -> Envelope:
-    """A job of a schedule, like `an_envelope`."""
+    """Return a job of a schedule, like `an_envelope`."""
     return an_envelope(schedule=_TICK, **options)
 
 

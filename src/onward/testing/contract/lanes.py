@@ -20,7 +20,7 @@ __all__ = ["LaneOrderContract", "LanesContract", "a_limit", "claimed", "declare"
 def a_limit(
     name: str = "render", kind: Any = "job", running: int | None = None, rate: str | None = None, **more: Any
 ) -> LimitRow:
-    """A declared limit: of a job, unless another kind is named."""
+    """Return a declared limit: of a job, unless another kind is named."""
     burst = more.pop("burst", None)
     bounds = Bounds(running=running, rate=None if rate is None else rate_of(rate, burst))
     return LimitRow(kind=kind, name=name, declared=bounds, **more)
@@ -32,7 +32,7 @@ def declare(backend: Any, *rows: LimitRow, owner: str = "worker") -> None:
 
 
 def in_lane(count: int, key: str | None = None, *, of: str = "render", **letter: Any) -> list[Any]:
-    """Jobs of one lane: of a job with lanes of its own, and of a key, if it has one."""
+    """Return jobs of one lane: of a job with lanes of its own, and of a key, if it has one."""
     return some_envelopes(count, lane=lane_of(of, key), **({"job": of or "work"} | letter))
 
 

@@ -105,6 +105,15 @@ class RunningContract:
         assert len(claimed(backend)) == 3
         assert claimed(backend) == []
 
+    @pytest.mark.parametrize("other", ["render.all", "render-all", "renderer", "rende"])
+    def test_jobs_whose_names_begin_alike_are_counted_apart(self, backend, other):
+        declare(backend, a_limit(running=3), a_limit(other, running=1))
+        backend.enqueue(in_lane(4) + in_lane(4, of=other) + in_lane(4, "acme", of=other) + in_lane(4, "acme"))
+
+        jobs = Counter(str(lease.lane).split("/")[0] for lease in claimed(backend))
+
+        assert jobs == {"render": 3, other: 1}
+
     def test_a_queue_counts_every_lease_of_it(self, backend):
         declare(backend, a_limit("default", "queue", running=4))
         backend.enqueue(some_envelopes(5) + in_lane(5) + in_lane(2, "acme", of=""))
@@ -206,6 +215,11 @@ class LimitRowsContract:
         found = {(state.row.kind, state.row.name): state.row for state in backend.limits()}
         assert found == {(row.kind, row.name): row for row in rows}
 
+    def test_the_first_so_many_are_listed(self, backend):
+        declare(backend, a_limit("c", running=1), a_limit("a", running=1), a_limit("b", running=1))
+
+        assert [state.row.name for state in backend.limits(at_most=2)] == ["a", "b"]
+
     def test_a_limit_tells_how_much_of_it_is_used(self, backend, clock):
         declare(backend, a_limit(running=3, rate="10/min"))
         backend.enqueue(in_lane(10))
@@ -214,6 +228,13 @@ class LimitRowsContract:
         (state,) = backend.limits()
 
         assert (state.running, state.tokens, state.opens_at, state.shut_until) == (3, 7, None, None)
+
+    def test_a_job_with_a_limit_by_key_too_tells_how_much_of_its_own_is_used(self, backend):
+        declare(backend, a_limit(running=3), a_limit(kind="key", running=2))
+        backend.enqueue(in_lane(2, "acme"))
+        claimed(backend)
+
+        assert [(state.row.kind, state.running) for state in backend.limits()] == [("job", 2), ("key", None)]
 
     def test_what_was_chosen_beats_what_is_declared_and_survives_a_declaration(self, backend):
         declare(backend, a_limit(running=5, rate="10/s"))

@@ -114,7 +114,7 @@ def _walk(backend: Inspection, cutoffs: Mapping[State, int], limit: int) -> dict
 class PruneContract:
     @pytest.fixture
     def aged(self, backend, clock):
-        """Three old and two young jobs of every finished state, and one of every live state."""
+        """Store three old and two young jobs of every finished state, and one of every live state."""
         for number in range(5):
             if number == 3:
                 clock.advance(100)

@@ -16,7 +16,7 @@ __all__ = ["DamagedSchedulesContract", "SchedulesContract", "a_change", "a_sched
 
 
 def a_schedule(name: str = "nightly", **fields: Any) -> ScheduleRow:
-    """A schedule; whatever is not named has a plain default."""
+    """Return a schedule; whatever is not named has a plain default."""
     plain: dict[str, Any] = {
         "sealed": b"\x00\xff spec",
         "fingerprint": "f1",
@@ -28,7 +28,7 @@ def a_schedule(name: str = "nightly", **fields: Any) -> ScheduleRow:
 
 
 def a_change(version: int, row: ScheduleRow | None, **parts: Any) -> ScheduleChange:
-    """A change of that schedule; of `nightly`, if it is deleted."""
+    """Return a change of that schedule; of `nightly`, if it is deleted."""
     return ScheduleChange(name="nightly" if row is None else row.name, version=version, row=row, **parts)
 
 

@@ -26,7 +26,7 @@ def _written(backend: Any, job_id: str) -> dict[str, bytes]:
 
 
 def _waiting(backend: Any, name: str = "go", delay: float = FAR, **envelope: Any) -> Lease:
-    """A job that waits for a signal, by the lease that it had."""
+    """Return a job that waits for a signal, by the lease that it had."""
     lease = a_lease(backend, **envelope)
     (answer,) = backend.settle([Settlement.snooze(lease, delay, awaits=name)])
     assert (answer.applied, answer.state) == (True, State.SCHEDULED)

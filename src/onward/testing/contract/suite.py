@@ -30,6 +30,10 @@ from onward.testing.contract.evidence import (
     TurnedEvidenceContract,
 )
 from onward.testing.contract.fencing import FencingContract, GenerationsContract
+from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract, GrowingContract
+from onward.testing.contract.flow_ends import FlowEndsContract
+from onward.testing.contract.flow_rules import FlowRulesContract
+from onward.testing.contract.flows import FlowsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
@@ -142,6 +146,12 @@ class BackendContract(
     RatesContract,
     GatesContract,
     LimitRowsContract,
+    FlowsContract,
+    FlowEndsContract,
+    FlowRulesContract,
+    GrowingContract,
+    FlowSteeringContract,
+    FlowRetentionContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

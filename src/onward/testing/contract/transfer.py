@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward.backend import Query, Settlement
+from onward.backend import LimitRow, Query, Session, Settlement
 from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, version_of
 from onward.errors import BackendUnavailable, QueueReserved
+from onward.flow.lanes import lane_of
+from onward.flow.limits import Bounds, rate_of
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, a_session, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
@@ -221,6 +223,72 @@ class RestoreContract:
             backend.restore(_MINE, jobs, Attached())
         with pytest.raises(BackendUnavailable, match="run the command again"):
             backend.remove(_MINE, jobs, Attached())
+
+    @needs("lanes")
+    @pytest.mark.promise("A22")
+    def test_jobs_go_with_their_lanes_and_costs(self, backend):
+        backend.enqueue(
+            [
+                an_envelope(lane=lane_of("render", "acmé/1"), cost=7),
+                an_envelope(lane=lane_of("render", None), delay=60),
+                an_envelope(lane=lane_of("", "k" * 200), cost=2),
+                an_envelope(),
+            ]
+        )
+        dead = next(lease for lease in backend.claim(a_claim(limit=4)) if lease.lane == lane_of("", "k" * 200))
+        backend.abandon(dead, "gave up")
+        backend.reap(owner="worker")
+        backend.enqueue([an_envelope(lane=lane_of("render", "b"), cost=3)])
+        jobs = _read(backend)
+        assert {(job.lane, job.cost, job.state) for job in jobs} == {
+            (lane_of("render", "acmé/1"), 7, State.RETRYABLE),
+            (lane_of("render", "b"), 3, State.AVAILABLE),
+            (lane_of("render", None), None, State.SCHEDULED),
+            (lane_of("", "k" * 200), 2, State.DISCARDED),
+            (None, None, State.RETRYABLE),
+        }
+
+        assert len(backend.remove(_MINE, jobs, Attached())) == 5
+        assert all(answer.stored for answer in backend.restore(_MINE, jobs, Attached()))
+
+        assert list(_read(backend, reserve=False)) == list(jobs)
+
+    @needs("lanes")
+    def test_a_restored_job_stands_in_the_line_of_its_lane(self, backend):
+        lane = lane_of("render", "acme")
+        limit = LimitRow(kind="key", name="render", declared=Bounds(running=1))
+        backend.open_session(Session(owner="worker", limits=(limit,)))
+        backend.enqueue([an_envelope(job="render", lane=lane) for _ in range(3)])
+        jobs = _read(backend)
+        backend.remove(_MINE, jobs, Attached())
+        backend.restore(_MINE, jobs, Attached())
+        _open(backend)
+
+        (lease,) = backend.claim(a_claim(limit=3))
+
+        assert lease.lane == lane
+        assert backend.claim(a_claim(limit=3)) == []
+        assert backend.ack(lease).applied
+        assert [lease.lane for lease in backend.claim(a_claim(limit=3))] == [lane]
+
+    @needs("lanes")
+    def test_a_booked_job_is_restored_as_a_scheduled_one(self, backend, clock):
+        lane = lane_of("render", "acme")
+        limit = LimitRow(kind="key", name="render", declared=Bounds(rate=rate_of("1/min", 1)))
+        backend.open_session(Session(owner="worker", limits=(limit,)))
+        backend.enqueue([an_envelope(job="render", lane=lane) for _ in range(2)])
+        (first,) = backend.claim(a_claim(limit=2))
+        backend.ack(first)
+        assert backend.claim(a_claim(limit=2)) == []
+        jobs = _read(backend)
+        assert len(backend.remove(_MINE, jobs, Attached())) == 1
+        assert [answer.stored for answer in backend.restore(_MINE, jobs, Attached())] == [True]
+        assert list(_read(backend, reserve=False)) == list(jobs)
+        _open(backend)
+
+        clock.advance(61)
+
+        assert ids(backend.claim(a_claim(limit=2))) == [jobs[0].id]
 
     def test_many_are_restored_at_once(self, backend):
         backend.enqueue([an_envelope(unique_key=f"k{number}") for number in range(300)])

@@ -178,7 +178,7 @@ class AskedModel(Model):
     def _continuation(self, job: ModelJob) -> dict[str, Any]:
         """Return what is shown of every job but a tombstone."""
         lives, envelope = job.state in LIVE, job.envelope
-        names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance")
+        names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance", "lane", "cost")
         return {name: getattr(envelope, name) for name in names} | {
             "spent": job.spent if lives else None,
             "key_held": lives and job.unique_key is not None,

@@ -108,6 +108,8 @@ def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Enve
         asked["priority"] = plan.get("priority", 0)
     if can.delays and "not_before" in plan:
         asked["not_before"] = now + round(plan["not_before"] * SECOND)
+    if "lane" in plan:
+        asked |= {"lane": plan["lane"], "cost": plan["cost"]}
     if "expires" in plan:
         asked["expires_at"] = now + round(plan["expires"] * SECOND)
     plain: dict[str, Any] = {
@@ -174,6 +176,7 @@ claims = st.builds(
     queues=st.sampled_from((QUEUES, QUEUES[::-1], QUEUES, QUEUES[:1], QUEUES[1:])),
     limit=st.sampled_from((1, 2, 3, 4, 2, 3, 0)),
     at_most=st.sampled_from(({}, {}, {}, {}, {"mail": 1}, {"mail": 0, "slow": 2})),
+    begins=st.sampled_from((None, None, None, 1, 0)),
 )
 
 queries = st.builds(

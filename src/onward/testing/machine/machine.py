@@ -43,6 +43,7 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.lane_rules import LaneRules, laned_themes
 from onward.testing.machine.note_rules import NoteRules
 from onward.testing.machine.schedule_rules import ScheduleRules
 
@@ -68,7 +69,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(NoteRules, ScheduleRules):
+class ContractMachine(LaneRules, NoteRules, ScheduleRules):
     """Sends every command of the contract to the backend and to the model, and compares the answers."""
 
     new_store: ClassVar[NewStore]
@@ -91,7 +92,7 @@ class ContractMachine(NoteRules, ScheduleRules):
         for client in (self.backend, *self.others):
             client.close()
 
-    @initialize(theme=themes, batch=st.lists(plans, min_size=2, max_size=5))
+    @initialize(theme=st.one_of(themes, themes, laned_themes), batch=st.lists(plans, min_size=2, max_size=5))
     def begin(self, theme: Options, batch: list[Options]) -> None:
         self.theme = theme
         for owner in OWNERS:
@@ -116,14 +117,15 @@ class ContractMachine(NoteRules, ScheduleRules):
         else:
             job_id = f"{plan.get('leading', 0)}{len(self.ids):031x}"
             self.ids.append(job_id)
-        return an_envelope(job_id, {**self.theme, **plan}, self.clock.micros(), self.backend.capabilities)
+        plan = self._in_lane({**self.theme, **plan}, len(self.ids))
+        return an_envelope(job_id, plan, self.clock.micros(), self.backend.capabilities)
 
     # Workers.
 
     @rule(owner=owners, lease_for=st.sampled_from((30, 60)), adopts=st.none() | owners)
     def open_session(self, owner: str, lease_for: int, adopts: str | None) -> None:
         adopts = None if adopts == owner else adopts
-        session = Session(owner=owner, lease_for=timedelta(seconds=lease_for))
+        session = Session(owner=owner, lease_for=timedelta(seconds=lease_for), limits=self._limits())
         found = self.backend.open_session(session, adopts=adopts)
         expected = self.model.open_session(session, adopts=adopts)
         if found is None or expected is None:
@@ -140,6 +142,7 @@ class ContractMachine(NoteRules, ScheduleRules):
         """Open or renew a session, and claim."""
         found = self.backend.claim(replace(claim, owner=owner))
         self.model.open_session(Session(owner=owner, lease_for=claim.lease_for))
+        self._follow(found, None)
         expected = self.model.turn(Turn(owner=owner, claim=claim)).leases
         agree("what is claimed", leases(found), leases(expected))
         self._take_up("claim", found)
@@ -179,9 +182,11 @@ class ContractMachine(NoteRules, ScheduleRules):
         self._exchange([(self._lease(at + number, owner), act) for at, (number, act) in enumerate(acts)], claim, owner)
 
     def _exchange(self, acts: Sequence[tuple[Lease, Act]], claim: Claim | None, owner: str) -> None:
-        settlements = [settlement(*act, lease, self.backend.capabilities) for lease, act in acts]
+        settlements = [self._with_gate(settlement(*act, lease, self.backend.capabilities)) for lease, act in acts]
         turn = Turn(owner=owner, settlements=settlements, claim=claim)
-        found, expected = self.backend.turn(turn), self.model.turn(turn)
+        found = self.backend.turn(turn)
+        self._follow(found.leases, found.awaits_slots)
+        expected = self.model.turn(turn)
         agree("how it was settled", found.settled, expected.settled)
         agree("what is claimed", leases(found.leases), leases(expected.leases))
         agree("the session", found.alive, expected.alive)
@@ -300,7 +305,7 @@ class ContractMachine(NoteRules, ScheduleRules):
         return query if which is None else replace(query, ids=tuple(self._some_ids(which)))
 
     def _some_ids(self, which: Iterable[int]) -> list[str]:
-        """Those that live first, the newest of them first; one that was never there when there are none."""
+        """Return ids, those of live jobs first, the newest of them first; one that was never there when there are none."""
         known = [
             *sorted(self.model.live, reverse=True),
             *sorted({*self.ids, *self.model.finished} - {*self.model.live}),
@@ -317,7 +322,7 @@ class ContractMachine(NoteRules, ScheduleRules):
     @precondition(lambda self: self.model.moments())
     @rule(number=numbers)
     def advance_to_a_moment(self, number: int) -> None:
-        """To the microsecond at which something is due or over."""
+        """Set the clock to the microsecond at which something is due or over."""
         moments = self.model.moments()
         self.clock.set(from_micros(moments[number % len(moments)]))
         self._count("advance to a moment")

@@ -6,16 +6,19 @@ and every method reads like the paragraph of `onward.backend` that it says again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onward.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
+from msgspec.structs import replace
+
+from onward.backend import Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.job.envelope import Envelope
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
+from onward.testing.machine.model_claims import ModelClaims
 from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
 from onward.testing.machine.model_notes import ModelNotes
 from onward.testing.machine.model_schedules import ModelSchedules
@@ -36,7 +39,7 @@ class _Row:
     lease_for: int
 
 
-class Model(ModelSchedules, ModelNotes):
+class Model(ModelClaims, ModelSchedules, ModelNotes):
     """What a store knows, and the verbs of `Backend`."""
 
     def __init__(self, clock: Clock) -> None:
@@ -45,18 +48,18 @@ class Model(ModelSchedules, ModelNotes):
         self.records: dict[Held, Run] = {}
         self.sessions: dict[str, _Row] = {}
         self.holds: dict[HoldKey, _Pointer] = {}
-        self.paused: set[str] = set()
 
     @property
     def now(self) -> int:
         return self.clock.micros()
 
     def moments(self) -> list[int]:
-        """When something that is known now will be due or over."""
+        """Return when something that is known now will be due or over."""
         instants = [row.expires_at for row in self.sessions.values()]
         instants += [pointer.until for pointer in self.holds.values() if pointer.until is not None]
         for job in self.live.values():
             instants += [job.available_at, job.envelope.expires_at or 0]
+        instants += self.instants()
         return sorted({instant for instant in instants if instant > self.now})
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
@@ -86,6 +89,7 @@ class Model(ModelSchedules, ModelNotes):
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         if adopts is not None and adopts not in self.sessions and session.owner not in self.sessions:
             return None
+        self.declare(session.limits)
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         self.sessions[session.owner] = _Row(self.now + lease_for, lease_for)
         if adopts is None:
@@ -108,6 +112,7 @@ class Model(ModelSchedules, ModelNotes):
         if turn.claim is not None:
             promoted = self._expire_and_promote(turn.claim)
             leases = [self._take(job, turn.owner) for job in self._next_in_line(turn.claim, released)]
+            self._book(turn.claim, released)
         return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked(turn.owner))
 
     def extend(self, owner: str) -> Renewal:
@@ -138,6 +143,8 @@ class Model(ModelSchedules, ModelNotes):
         for each, job, answer in zip(settlements, jobs, answers, strict=True):
             if job is not None and answer.answer is Answer.APPLIED:
                 self._end_holds(job, confirmed=each.move == "ack")
+                if each.gate is not None:
+                    self.change_gate(each.gate)
         return answers
 
     def _settle(self, settlement: Settlement, owner: str) -> Settled:
@@ -226,45 +233,11 @@ class Model(ModelSchedules, ModelNotes):
 
     # Claiming.
 
-    def _open_queues(self, claim: Claim) -> Iterator[tuple[str, list[ModelJob]]]:
-        for queue in claim.queues:
-            if queue not in self.paused:
-                yield queue, [job for job in self.live.values() if job.envelope.queue == queue]
-
-    def _expire_and_promote(self, claim: Claim) -> int:
-        promoted = 0
-        for _, jobs in self._open_queues(claim):
-            expired = [job for job in jobs if job.waiting and job.expired(self.now)]
-            for job in sorted(expired, key=lambda job: (job.envelope.expires_at, job.id))[: claim.limit]:
-                self.finish(job, State.CANCELLED, "expired")
-                self.events["expired"] += 1
-            due = [
-                job for job in jobs if job.state in {State.SCHEDULED, State.RETRYABLE} and job.available_at <= self.now
-            ]
-            for job in sorted(due, key=lambda job: (job.available_at, job.id))[: claim.limit]:
-                job.state = State.AVAILABLE
-                promoted += 1
-        self.events["promoted"] += promoted
-        return promoted
-
-    def _next_in_line(self, claim: Claim, released: set[str]) -> list[ModelJob]:
-        taken: list[ModelJob] = []
-        for queue, jobs in self._open_queues(claim):
-            free = [job for job in jobs if job.state is State.AVAILABLE and not job.expired(self.now)]
-            line = sorted((job for job in free if job.id not in released), key=lambda job: job.place)
-            for job in line[: claim.at_most.get(queue, claim.limit)]:
-                if len(taken) == claim.limit:
-                    return taken
-                if job.crashes > 0:
-                    self.events["suspect claimed alone" if not taken else "stopped before a suspect"] += 1
-                    return taken or [job]
-                taken.append(job)
-        return taken
-
     def _take(self, job: ModelJob, owner: str) -> Lease:
-        job.state, job.owner, job.started_at = State.EXECUTING, owner, self.now
+        probe = self.probe_of(job)
+        job.state, job.owner, job.started_at, job.booked = State.EXECUTING, owner, self.now, False
         job.delivery += 1
-        return self._lease(job, *self._take_holds(job))
+        return replace(self._lease(job, *self._take_holds(job)), probe=probe)
 
     def _lease(self, job: ModelJob, hold: Hold, holder: str | None) -> Lease:
         assert job.owner is not None
@@ -283,6 +256,7 @@ class Model(ModelSchedules, ModelNotes):
             waits=job.waits,
             parked_since=job.parked_since,
             spent=job.spent,
+            lane=job.envelope.lane,
         )
 
     # Holds.

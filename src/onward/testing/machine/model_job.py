@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onward.backend import Kind
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["GOES_TO", "HoldKey", "ModelJob"]
+__all__ = ["GOES_TO", "HoldKey", "ModelJob", "Scope"]
 
 GOES_TO = {
     "ack": State.COMPLETED,
@@ -21,6 +22,9 @@ GOES_TO = {
     "crashed": State.RETRYABLE,
 }
 HoldKey = tuple[str, str]  # kind and key of a hold
+Scope = tuple[
+    str, str
+]  # what a limit counts: "queue" and its name; or "lane" and one lane, or with "render/" all of a job
 
 
 @dataclass
@@ -47,6 +51,7 @@ class ModelJob:
     reason: str | None = None
     progress: bytes | None = None
     tombstone: bool = False
+    booked: bool = False  # scheduled by a claim, for a token of its lane
 
     @property
     def id(self) -> str:
@@ -67,3 +72,20 @@ class ModelJob:
 
     def expired(self, now: int) -> bool:
         return self.envelope.expires_at is not None and self.envelope.expires_at <= now
+
+    @property
+    def group(self) -> str:
+        """What takes turns in a queue: all lanes of a job, all keys without one, all plain jobs."""
+        lane = self.envelope.lane
+        return "" if lane is None else lane[: lane.index("/") + 1]
+
+    @property
+    def kinds_and_scopes(self) -> list[tuple[Kind, Scope]]:
+        """The limits it is under."""
+        lane, found = self.envelope.lane, list[tuple[Kind, Scope]]()
+        found.append(("queue", ("queue", self.envelope.queue)))
+        if lane is not None and self.group != "/":
+            found.append(("job", ("lane", self.group)))
+        if lane is not None and lane != self.group:
+            found.append(("key", ("lane", lane)))
+        return found

@@ -33,7 +33,7 @@ CREATE TABLE onward_jobs (
     single_instance text COLLATE "C",
     spent text,
     -- Null, and so without a byte, in every job that does not use them.
-    lane text COLLATE "C",                          -- null: the plain line of its queue
+    lane text COLLATE "C",                          -- null, or '' where it is counted: the plain line of its queue
     cost integer,                                   -- tokens that a start takes, if not 1
     booked boolean,                                 -- true: scheduled for the token of its lane
     flow text COLLATE "C",
@@ -53,10 +53,16 @@ CREATE TABLE onward_jobs (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The claim walks this one and nothing else.
+-- The claim of plain jobs walks this one and nothing else.
 CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id)
-    WHERE state = 'available';
-CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id)
+    WHERE state = 'available' AND coalesce(lane, '') = '';
+-- The claim of jobs with lanes, from lane to lane.
+CREATE INDEX onward_jobs_lanes_idx ON onward_jobs (queue, rank, lane, available_at, id)
+    WHERE state = 'available' AND lane <> '';
+-- What a limit counts.
+CREATE INDEX onward_jobs_running_idx ON onward_jobs (queue, lane)
+    WHERE state = 'executing' AND lane IS NOT NULL;
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, booked, available_at, id)
     WHERE state IN ('scheduled', 'retryable');
 CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id)
     WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');
@@ -191,4 +197,34 @@ CREATE TABLE onward_schedules (
     fingerprint text COLLATE "C" NOT NULL,          -- of the specification before it was signed and encrypted
     sealed bytea NOT NULL,
     CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- One row for each limit, never one for each key.  Null: nothing is bounded.
+CREATE TABLE onward_limits (
+    declared_at bigint NOT NULL DEFAULT 0,          -- when the process that declared it started
+    declared_period bigint,                         -- microseconds in which there are so many starts
+    chosen_period bigint,
+    declared_running integer,
+    declared_tokens integer,                        -- so many starts
+    declared_burst integer,                         -- so many of them at once
+    chosen_running integer,                         -- by people: these beat the declared ones
+    chosen_tokens integer,
+    chosen_burst integer,
+    kind text COLLATE "C" NOT NULL,                 -- queue, job, key (each key of a job)
+    name text COLLATE "C" NOT NULL,                 -- of the queue or the job
+    PRIMARY KEY (kind, name),
+    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
+           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
+CREATE TABLE onward_gates (
+    full_at bigint NOT NULL DEFAULT 0,              -- when all tokens are there again
+    charged_at bigint NOT NULL DEFAULT 0,           -- when that was written
+    shut_until bigint NOT NULL DEFAULT 0,
+    shut_for bigint NOT NULL DEFAULT 0,             -- by a breaker: for so long afterwards one run at a time probes
+    queue text COLLATE "C" NOT NULL,                -- '': counted over all queues
+    lane text COLLATE "C" NOT NULL,                 -- '': all jobs of the queue
+    PRIMARY KEY (queue, lane),
+    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);

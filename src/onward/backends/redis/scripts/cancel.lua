@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
 -- Cancel waiting jobs, ask running ones to stop.  For each the state, or 0.
 local now, ids, reason = instant(A[1]), A[2], A[3]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, adding
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, adding
 -- Store envelopes, all of them or none.  Answers true, or the id of the live job that stands for it, for each.
 local now, retried, envelopes = instant(A[1]), A[2], A[3]
 

@@ -1,13 +1,15 @@
 -- needs: basics
--- Microseconds until one of these queues has work, 0 if it has some now, -1 if nothing waits there.  Old tokens are removed:
--- the caller has looked.
+-- Microseconds until one of these queues has work, 0 if it has some now, -1 if nothing waits there, -2 if that takes a walk.
+-- Old tokens are removed: the caller has looked.
 local now, queues = instant(A[1]), A[2]
 
-local soonest = -1
+local soonest, walks = -1, false
 for _, queue in ipairs(queues) do
-  local is_open = redis.call('SISMEMBER', P .. 'paused', queue) == 0
-  if is_open and redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then return 0 end
+  local seen = redis.call('SMISMEMBER', P .. 'paused', queue, '\n' .. queue)
+  local is_open, is_marked = seen[1] == 0, seen[2] == 1
+  if is_open and not is_marked and redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then return 0 end
   redis.call('DEL', P .. 'wake:' .. queue)
+  walks = walks or (is_open and is_marked)
   if is_open then
     local first = redis.call('ZRANGE', P .. 'later:' .. queue, 0, 0, 'WITHSCORES')[2]
     if first then
@@ -17,4 +19,4 @@ for _, queue in ipairs(queues) do
     end
   end
 end
-return soonest
+return walks and soonest ~= 0 and -2 or soonest

@@ -6,5 +6,5 @@ if paused then return redis.call('SADD', P .. 'paused', queue) end
 local reserved = redis.call('HGET', P .. 'reserved', queue)
 if reserved then return reserved end
 local changed = redis.call('SREM', P .. 'paused', queue)
-if redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then leave_token(queue) end
+if redis.call('EXISTS', P .. 'ready:' .. queue, P .. 'lanes:' .. queue) > 0 then leave_token(queue) end
 return changed

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing
 -- Remove these finished jobs for good, tombstones excepted.
 local ids = A[1]
 

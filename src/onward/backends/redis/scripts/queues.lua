@@ -5,8 +5,10 @@ local most = A[1]
 local paused, names, known = {}, redis.call('ZRANGEBYLEX', P .. 'queues', '-', '+', 'LIMIT', 0, most), {}
 for _, name in ipairs(names) do known[name] = true end
 for _, name in ipairs(redis.call('SMEMBERS', P .. 'paused')) do
-  paused[name] = true
-  if not known[name] then names[#names + 1] = name end
+  if sub(name, 1, 1) ~= '\n' then  -- else it marks a queue that needs a walk
+    paused[name] = true
+    if not known[name] then names[#names + 1] = name end
+  end
 end
 table.sort(names)
 local seen = {}

@@ -6,11 +6,13 @@ local from = after > prefix and '(' .. after or '[' .. prefix
 local walked = redis.call('ZRANGEBYLEX', P .. 'queues', from, '(' .. prefix .. '\127', 'LIMIT', 0, limit)
 local found = {}
 for _, queue in ipairs(walked) do
+  local seen = redis.call('SMISMEMBER', P .. 'paused', queue, '\n' .. queue)
   local has_work = redis.call('EXISTS', P .. 'ready:' .. queue) == 1
-  if not has_work then
-    local first = redis.call('ZRANGE', P .. 'later:' .. queue, 0, 0, 'WITHSCORES')[2]
-    has_work = first and tonumber(first) <= now
+    or (seen[2] == 1 and redis.call('EXISTS', P .. 'lanes:' .. queue) == 1)
+  for _, key in ipairs({'later:', seen[2] == 1 and 'booked:' or nil}) do
+    local first = not has_work and redis.call('ZRANGE', P .. key .. queue, 0, 0, 'WITHSCORES')[2]
+    has_work = has_work or (first and tonumber(first) <= now)
   end
-  if has_work and redis.call('SISMEMBER', P .. 'paused', queue) == 0 then found[#found + 1] = queue end
+  if has_work and seen[1] == 0 then found[#found + 1] = queue end
 end
 return {found, #walked == limit and walked[#walked] or false}

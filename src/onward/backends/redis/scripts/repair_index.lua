@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
 -- A stretch of a walk over an index: what does not belong there is taken out, unless it names a job of which there is no
 -- record.  Answers where the walk goes on, how many were taken out, and the members that name no record with their ids.
 local now, cursor, stretch, name = instant(A[1]), A[2], A[3], ARGV[2]
@@ -7,6 +7,13 @@ is_lenient = true
 local kind = string.match(name, '^[^:]*')
 local is_set = kind == 'leases' or kind == 'asked'
 local has_due = kind == 'ready' or kind == 'waiters'
+local has_lane = kind == 'lanes' or kind == 'running'
+
+local function id_in(member)
+  if has_due then return sub(member, 9) end
+  local ends = has_lane and string.find(member, '\0', 1, true)
+  return ends and #member > ends + 8 and sub(member, ends + 9) or member
+end
 
 -- Whether a job that is whole stands there; what an index says of it is corrected.
 local function belongs(id, member, raw)
@@ -27,7 +34,7 @@ local scanned = redis.call(is_set and 'SSCAN' or 'ZSCAN', P .. name, cursor, 'CO
 local taken_out, missing = 0, {}
 for at = 1, #scanned[2], is_set and 1 or 2 do
   local member = scanned[2][at]
-  local id = has_due and sub(member, 9) or member
+  local id = id_in(member)
   local raw = redis.call('HGET', P .. 'jobs', id)
   if not raw then
     missing[#missing + 1] = {member, id}

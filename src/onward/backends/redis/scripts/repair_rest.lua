@@ -1,7 +1,8 @@
--- needs: basics, records
--- End sessions with times that no worker writes, and remove counts that are no numbers.  Answers what it was.
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, limits
+-- End sessions with times that no worker writes; remove counts that are no numbers, limits and gates that cannot be read; note
+-- anew how many jobs of each queue run and which queues need a walk.  Answers what it was.
 
-local ended, miscounted = {}, {}
+local ended, miscounted, unreadable, running = {}, {}, {}, {}
 for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do
   local expires_at = tonumber(redis.call('ZSCORE', P .. 'expiry', owner) or nil)
   if not expires_at or expires_at < 0 or expires_at > LAST_INSTANT then
@@ -10,11 +11,27 @@ for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do
     ended[#ended + 1] = owner
   end
 end
+for _, key in ipairs({'limits', 'gates'}) do
+  local size = struct.size(key == 'limits' and FORMAT.limit or FORMAT.gate)
+  local rows = redis.call('HGETALL', P .. key)
+  for at = 1, #rows, 2 do
+    if #rows[at + 1] ~= size or not limits.is_whole(key, rows[at], rows[at + 1]) then
+      redis.call('HDEL', P .. key, rows[at])
+      unreadable[#unreadable + 1] = key .. ' ' .. rows[at]
+    end
+  end
+end
+for _, owner in ipairs(redis.call('SMEMBERS', P .. 'owners')) do
+  for _, id in ipairs(redis.call('SMEMBERS', P .. 'leases:' .. owner)) do
+    local record = job(id)
+    if record and record[STATE] == EXECUTING then running[record[QUEUE]] = (running[record[QUEUE]] or 0) + 1 end
+  end
+end
 for at = 2, #ARGV do
   local counts = redis.call('HGETALL', ARGV[at])
   for each = 1, #counts, 2 do
     local state, count = counts[each], counts[each + 1]
-    local is_known = state == 'ended' or string.match(state, '^[1-7]$')
+    local is_known = state == 'ended' or state == 'limited' or string.match(state, '^[1-7]$')
     if not is_known or not string.match(count, '^%d+$') or #count > 15 then
       redis.call('HDEL', ARGV[at], state)
       miscounted[#miscounted + 1] = sub(ARGV[at], #P + 1)
@@ -22,12 +39,18 @@ for at = 2, #ARGV do
   end
   local queue = string.match(sub(ARGV[at], #P + 1), '^counts:(.*)$')
   if queue then
-    local waiting = redis.call('ZCARD', P .. 'ready:' .. queue)
+    local waiting = redis.call('ZCARD', P .. 'ready:' .. queue) + redis.call('ZCARD', P .. 'lanes:' .. queue)
     if waiting > 0 then redis.call('HSET', ARGV[at], AVAILABLE, waiting) else redis.call('HDEL', ARGV[at], AVAILABLE) end
+    if running[queue] then
+      redis.call('HSET', ARGV[at], EXECUTING, running[queue])
+    else
+      redis.call('HDEL', ARGV[at], EXECUTING)
+    end
+    limits.mark(queue)
   end
 end
 for state = COMPLETED, CANCELLED do
   local kept = redis.call('ZCARD', P .. 'ended:' .. state)
   if kept > 0 then redis.call('HSET', P .. 'counts', state, kept) else redis.call('HDEL', P .. 'counts', state) end
 end
-return {ended, miscounted}
+return {ended, miscounted, unreadable}

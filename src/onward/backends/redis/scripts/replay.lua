@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing
 -- Replay these discarded or cancelled jobs.  For each, answers that it was done, or what prevents it.
 local now, ids, is_fresh = instant(A[1]), A[2], A[3]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
 -- Make scheduled and retryable jobs due now.
 local now, ids = instant(A[1]), A[2]
 

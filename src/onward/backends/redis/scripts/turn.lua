@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, notes, holds, settling, adding
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, notes, holds, settling, adding, limits, walking
 -- Settle, promote what is due, claim.
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
@@ -32,6 +32,7 @@ local function settle_unusual(settlement)
     end
     if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S.MOVE] == 'ack'} end
     if settlement[S.LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S.LETTER] end
+    if settlement[S.GATE] then limits.change_gate(settlement[S.GATE], now) end
   end
   return answer
 end
@@ -77,6 +78,21 @@ local function settle_all()
   flush()
 end
 
+local marked = {}  -- queues that need a walk
+
+local function promote(ids)
+  load(ids)
+  for _, id in ipairs(ids) do
+    local record = named(id)
+    if record and record[STATE] ~= EXECUTING then
+      place(record, AVAILABLE, now)
+      if is(record, HAS_LANE) then marked[record[QUEUE]] = true end
+    end
+  end
+  if #ids > 0 then flush() end
+  return #ids
+end
+
 local function expire_and_promote(queue)
   local gone = redis.call('ZRANGEBYSCORE', P .. 'expiring:' .. queue, '-inf', now, 'LIMIT', 0, limit)
   load(gone)
@@ -85,14 +101,9 @@ local function expire_and_promote(queue)
     if record and record[STATE] ~= EXECUTING then finish(record, CANCELLED, now, 'expired') end
   end
   if #gone > 0 then flush() end
-  local ripe = redis.call('ZRANGEBYSCORE', P .. 'later:' .. queue, '-inf', now, 'LIMIT', 0, limit)
-  load(ripe)
-  for _, id in ipairs(ripe) do
-    local record = named(id)
-    if record and record[STATE] ~= EXECUTING then place(record, AVAILABLE, now) end
-  end
-  if #ripe > 0 then flush() end
-  return #ripe
+  local count = promote(redis.call('ZRANGEBYSCORE', P .. 'later:' .. queue, '-inf', now, 'LIMIT', 0, limit))
+  if not marked[queue] then return count end
+  return count + promote(redis.call('ZRANGEBYSCORE', P .. 'booked:' .. queue, '-inf', now, 'LIMIT', 0, 200))
 end
 
 local function has_expired(record)
@@ -171,6 +182,40 @@ local function claim_from(queue)
   return goes_on and chosen < limit
 end
 
+local walk, laned = nil, {}  -- of the leases that have a lane: id, lane and for how long it was shut, if they probe
+
+-- Claim from queues of which one at least has lanes, or a limit.
+local function walk_through(queues)
+  redis.call('ZCARD', P .. 'running')  -- fails here if it is of the wrong type, before anything is written
+  local function take_from(queue, record, member, lane, probe)
+    local from = claimed[#claimed]
+    if not from or from[1] ~= queue then
+      from = {queue, {}, true, 0}
+      claimed[#claimed + 1] = from
+    end
+    if lane == '' then
+      from[2][#from[2] + 1] = member
+    else
+      lanes.index(record, false)
+      laned[#laned + 1] = {record.id, lane, probe}
+    end
+    from[4] = from[4] + 1
+    take_other(record)
+    if lane ~= '' then lanes.count(record, 0) end
+  end
+  walk = new_walk(now, {
+    limit = limit, begins = A[10], cursors = A[11], seed = A[12], released = released, is_bounded = true, take = take_from,
+  })
+  for _, queue in ipairs(queues) do
+    local awaited_slots = walk.awaits_slots
+    walk.awaits_slots = false
+    local is_done = walk.through(queue, at_most[queue] or limit)
+    quiet[queue] = is_done and not walk.awaits_slots and #released == 0
+    walk.awaits_slots = walk.awaits_slots or awaited_slots
+  end
+  walk.write()
+end
+
 -- All was read: what may be of the wrong type is written first.
 local function write_claimed()
   local sealed = hmget('sealed', large, {})
@@ -179,14 +224,14 @@ local function write_claimed()
   redis.call('SADD', P .. 'owners', owner)
   in_chunks('HSET', 'jobs', leases)
   for _, from in ipairs(claimed) do
-    local queue, taken, has_gaps = unpack(from)
+    local queue, taken, has_gaps, size = unpack(from)
     if has_gaps then
       in_chunks('ZREM', 'ready:' .. queue, taken)
     else
       redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- searches for no member
     end
-    count(queue, AVAILABLE, -#taken)
-    count(queue, EXECUTING, #taken)
+    count(queue, AVAILABLE, -(size or #taken))
+    count(queue, EXECUTING, size or #taken)
   end
   flush()
 end
@@ -199,22 +244,32 @@ local is_whole, problem = pcall(function()
     if record then asked[#asked + 1] = {id, record[DELIVERY]} end
   end
   if limit == 0 then return end
-  local open, known = {}, {}
+  local open, known, walks = {}, {}, false
   for _, queue in ipairs(queues) do
-    if not known[queue] and redis.call('SISMEMBER', P .. 'paused', queue) == 0 then open[#open + 1] = queue end
+    if not known[queue] then
+      local seen = redis.call('SMISMEMBER', P .. 'paused', queue, '\n' .. queue)
+      if seen[1] == 0 then open[#open + 1], marked[queue] = queue, seen[2] == 1 end
+    end
     known[queue] = true
   end
   for _, queue in ipairs(open) do promoted = promoted + expire_and_promote(queue) end
-  for _, queue in ipairs(open) do
-    if not claim_from(queue) then break end
+  for _, queue in ipairs(open) do walks = walks or (marked[queue] and limits.walks(queue)) end
+  if walks then
+    walk_through(open)
+  else
+    for _, queue in ipairs(open) do
+      if not claim_from(queue) then break end
+    end
   end
-  if chosen > 0 then write_claimed() end
-  for _, queue in ipairs(open) do wakes[queue] = wakes[queue] or true end
+  if chosen > 0 then write_claimed() elseif walks then flush() end
+  for _, queue in ipairs(open) do
+    if marked[queue] then lanes.wakes(queue) else wakes[queue] = wakes[queue] or true end
+  end
 end)
 flush_counts()
 wake()
 if not is_whole then error(problem) end
 return {
   1, cmsgpack.pack(answers), cmsgpack.pack(others), expires_at, promoted, leases, sealed_of, cmsgpack.pack(holds),
-  cmsgpack.pack(asked), #damaged > 0 and 1 or nil,
+  cmsgpack.pack(asked), #damaged > 0 and 1 or walk and 0 or nil, walk and walk.answer(laned),
 }

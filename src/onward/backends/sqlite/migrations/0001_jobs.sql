@@ -28,7 +28,7 @@ CREATE TABLE onward_jobs (
     job TEXT NOT NULL,
     spent TEXT,
     -- Null in every job that does not use them.
-    lane TEXT,                                      -- null: the plain line of its queue
+    lane TEXT,                                      -- null: the plain line of its queue; '': the same, and its runs are counted
     cost INTEGER,                                   -- tokens that a start takes, if not 1
     booked INTEGER,                                 -- 1: scheduled for the token of its lane
     flow TEXT,
@@ -36,15 +36,22 @@ CREATE TABLE onward_jobs (
     awaits TEXT,                                    -- what a scheduled job waits for: '' its node, else a signal
     progress BLOB,
     sealed BLOB NOT NULL,
-    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
+    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
+    CHECK (lane = '' OR instr(lane, '/') > 0),
+    CHECK (cost BETWEEN 1 AND 1000000 AND booked = 1)
 ) STRICT;
 
 -- The claim walks this one and nothing else.  Expiry and state are in it so that expired jobs are passed over, and waiting
 -- ones counted, without a look at their rows: SQLite compares even what the condition of the index promises.
 CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id, expires_at, state)
-    WHERE state = 'available';
-CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id, state)
+    WHERE state = 'available' AND (lane IS NULL OR lane = '');
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, booked, available_at, id, state)
     WHERE state IN ('scheduled', 'retryable');
+-- Jobs with lanes; and what runs of lanes and of limited queues.  The lane is compared first, because most jobs have none.
+CREATE INDEX onward_jobs_lanes_idx ON onward_jobs (queue, rank, lane, available_at, id, expires_at)
+    WHERE lane <> '' AND state = 'available';
+CREATE INDEX onward_jobs_running_idx ON onward_jobs (queue, lane, started_at)
+    WHERE lane IS NOT NULL AND state = 'executing';
 CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id, state)
     WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');
 CREATE INDEX onward_jobs_owner_idx ON onward_jobs (owner)
@@ -168,4 +175,34 @@ CREATE TABLE onward_schedules (
     missed INTEGER NOT NULL DEFAULT 0,
     sealed BLOB NOT NULL,
     CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
+) STRICT, WITHOUT ROWID;
+
+-- One row for each limit, never one for each key.  Null: nothing is bounded.
+CREATE TABLE onward_limits (
+    kind TEXT NOT NULL,                             -- queue, job, key (each key of a job)
+    name TEXT NOT NULL,                             -- of the queue or the job
+    declared_at INTEGER NOT NULL DEFAULT 0,         -- when the process that declared it started
+    declared_running INTEGER,
+    declared_tokens INTEGER,                        -- so many starts
+    declared_period INTEGER,                        -- in so many microseconds
+    declared_burst INTEGER,                         -- so many of them at once
+    chosen_running INTEGER,                         -- by people: these beat the declared ones
+    chosen_tokens INTEGER,
+    chosen_period INTEGER,
+    chosen_burst INTEGER,
+    PRIMARY KEY (kind, name),
+    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
+           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+) STRICT, WITHOUT ROWID;
+
+-- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
+CREATE TABLE onward_gates (
+    queue TEXT NOT NULL,                            -- '': counted over all queues
+    lane TEXT NOT NULL,                             -- '': all jobs of the queue
+    full_at INTEGER NOT NULL DEFAULT 0,             -- when all tokens are there again
+    charged_at INTEGER NOT NULL DEFAULT 0,          -- when that was written
+    shut_until INTEGER NOT NULL DEFAULT 0,
+    shut_for INTEGER NOT NULL DEFAULT 0,            -- by a breaker: for so long afterwards one run at a time probes
+    PRIMARY KEY (queue, lane),
+    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
 ) STRICT, WITHOUT ROWID;

@@ -1,15 +1,15 @@
 -- Storing envelopes.
 
--- Places in an envelope.  E_REST says where among the arguments the packed part of the record is; the sealed bytes are the
--- next.
-local E_ID, E_QUEUE, E_RANK, E_REST, E_FLAGS, E_DELAY, E_NOT_BEFORE, E_EXPIRES_AT = 1, 2, 3, 4, 5, 6, 7, 8
-local E_KEY, E_REPLACES = 9, 10
+-- Places in an envelope.  REST says where among the arguments the packed part of the record is; the sealed bytes are the next.
+local E = {
+  ID = 1, QUEUE = 2, RANK = 3, REST = 4, FLAGS = 5, DELAY = 6, NOT_BEFORE = 7, EXPIRES_AT = 8, KEY = 9, REPLACES = 10,
+}
 
 local stored = {}  -- ids, by this script
 
 local function load_envelopes(envelopes)
   local ids = {}
-  for at, envelope in ipairs(envelopes) do ids[at] = envelope[E_ID] end
+  for at, envelope in ipairs(envelopes) do ids[at] = envelope[E.ID] end
   load(ids)
 end
 
@@ -43,47 +43,50 @@ end
 
 -- True if it was stored, else the id of the live job that stands for it.
 local function add(envelope, now, retried)
-  local id, queue = envelope[E_ID], envelope[E_QUEUE]
+  local id, queue = envelope[E.ID], envelope[E.QUEUE]
   local old = finished_before(id)
   if stored[id] or job(id) or (retried and old) then return id end
-  local key = envelope[E_KEY]
+  local key = envelope[E.KEY]
   if key then
     local holder = hget('unique', key)
     holder = holder and job(holder)
     if holder then
-      if not envelope[E_REPLACES] then return holder.id end
+      if not envelope[E.REPLACES] then return holder.id end
       replace(holder, id, now)
     end
     hash('unique', key, id)
   end
-  local at = now + (envelope[E_DELAY] or 0)
-  if envelope[E_NOT_BEFORE] and envelope[E_NOT_BEFORE] > at then at = envelope[E_NOT_BEFORE] end
+  local at = now + (envelope[E.DELAY] or 0)
+  if envelope[E.NOT_BEFORE] and envelope[E.NOT_BEFORE] > at then at = envelope[E.NOT_BEFORE] end
   local state = at <= now and AVAILABLE or SCHEDULED
-  local flags = envelope[E_FLAGS] or 0
+  local flags = envelope[E.FLAGS] or 0
   if old then
     put_aside(id, old)
     flags = flags + IS_AGAIN
   end
-  local sealed = ARGV[envelope[E_REST] + 1]
+  local sealed = ARGV[envelope[E.REST] + 1]
   local size = #sealed <= FEW and #sealed or 0
-  local raw = struct.pack(FORMAT.record, state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E_REST]]
+  local raw = struct.pack(FORMAT.record, state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E.REST]]
   if size > 0 then
     raw = raw .. sealed
   else
     hash('sealed', id, sealed)
   end
   stored[id] = true
-  jobs[id] = key and decode(id, raw)  -- a job without a key is not read again before all is written
+  local has_lane = band(flags, HAS_LANE) ~= 0
+  jobs[id] = (key or has_lane) and decode(id, raw)  -- a job without a key is not read again before all is written
   hash('jobs', id, raw)
   zset('live', id, 0)
-  if state == AVAILABLE then
-    zset('ready:' .. queue, due(at) .. id, envelope[E_RANK])
+  if has_lane then
+    index(jobs[id], now)
+  elseif state == AVAILABLE then
+    zset('ready:' .. queue, due(at) .. id, envelope[E.RANK])
     wakes[queue] = wakes[queue] or true
   else
     zset('later:' .. queue, id, at)
     if at - now < SOON then wakes[queue] = SOON end
   end
-  if envelope[E_EXPIRES_AT] then zset('expiring:' .. queue, id, envelope[E_EXPIRES_AT]) end
+  if envelope[E.EXPIRES_AT] then zset('expiring:' .. queue, id, envelope[E.EXPIRES_AT]) end
   count(queue, state, 1)
   return true
 end

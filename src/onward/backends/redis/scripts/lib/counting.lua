@@ -1,6 +1,7 @@
 -- How many jobs are in which state, in all and by queue, so that no script counts them.
 
 local changes, ended = {}, 0
+local freed = {}  -- queues with a limit in which fewer jobs run now
 
 local function count(queue, state, change)
   local states = changes[queue]
@@ -34,7 +35,8 @@ local function flush_counts()
       end
     end
     if lives then
-      local live = try('HMGET', 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
+      local live = try('HMGET', 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, 'limited')
+      if live[5] and (states[EXECUTING] or 0) < 0 then freed[queue] = true end
       if live[1] or live[2] or live[3] or live[4] then
         try('ZADD', 'queues', 0, queue)
       else

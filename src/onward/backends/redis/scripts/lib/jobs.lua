@@ -54,13 +54,19 @@ end
 -- Where a job stands in the order of claims: the score is its rank, equal scores sort by due time and id.
 local function index(record, now)
   local id, queue, state = record.id, record[QUEUE], record[STATE]
-  if state == AVAILABLE then
+  if state == AVAILABLE and is(record, HAS_LANE) then
+    lanes.index(record, 0)
+    lanes.wakes(queue)
+  elseif state == AVAILABLE then
     zset('ready:' .. queue, due(record[AT]) .. id, record[RANK])
     wakes[queue] = wakes[queue] or true
   elseif state == EXECUTING then
     set('leases:' .. record[OWNER], id, true)
     set('owners', record[OWNER], true)
     if record[CANCEL_REASON] then set('asked:' .. record[OWNER], id, true) end
+    if is(record, HAS_LANE) then lanes.count(record, 0) end
+  elseif is(record, IS_BOOKED) then
+    lanes.book(record, record[AT])
   else
     zset('later:' .. queue, id, record[AT])
     if record[AT] - now < SOON then wakes[queue] = SOON end
@@ -73,11 +79,20 @@ end
 
 local function unindex(record)
   local id, queue, state = record.id, record[QUEUE], record[STATE]
-  if state == AVAILABLE then
+  if state == AVAILABLE and is(record, HAS_LANE) then
+    lanes.index(record, false)
+  elseif state == AVAILABLE then
     zset('ready:' .. queue, due(record[AT]) .. id, false)
   elseif state == EXECUTING then
     set('leases:' .. record[OWNER], id, false)
     if record[CANCEL_REASON] then set('asked:' .. record[OWNER], id, false) end
+    if is(record, HAS_LANE) then
+      lanes.count(record, false)
+      lanes.wakes(queue)  -- a slot is free
+    end
+  elseif is(record, IS_BOOKED) then
+    lanes.book(record, false)
+    record[FLAGS] = record[FLAGS] - IS_BOOKED
   else
     zset('later:' .. queue, id, false)
     if waits_for_a_key(record) then

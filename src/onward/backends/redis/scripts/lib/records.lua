@@ -20,13 +20,19 @@ end
 
 local function fixed(record)
   if not record.fixed then
-    record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], SINGLE_INSTANCE, 1)}, 2, SINGLE_INSTANCE + 1)}
+    local last = band(record[FLAGS], HAS_LANE) == 0 and SINGLE_INSTANCE or COST
+    record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], last, 1)}, 2, last + 1)}
   end
   return record.fixed
 end
 
 local decode
 do
+  local function is_lane(lane, cost)
+    return type(lane) == 'string' and string.find(lane, '^[^/%z]*/[^%z]*$')
+      and (cost == nil or is_within(cost, 1, LARGEST_COUNT))
+  end
+
   -- Fails if a record that was taken apart is not whole: no other function checks it again.
   local function check(record, is_over)
     local carried, parked, expires_at = fixed(record), record[PARKED_SINCE], fixed(record)[EXPIRES_AT]
@@ -42,7 +48,8 @@ do
       and is_within(carried[IDEMPOTENCY_TTL], 0, LAST_INSTANT)
       and (expires_at == nil or is_within(expires_at, 0, LAST_INSTANT))
       and (band(record[FLAGS], EXPIRES) == 0 or expires_at)
-      and (band(record[FLAGS], IS_UNIQUE) == 0 or carried[UNIQUE_KEY]), 'what never changes is damaged')
+      and (band(record[FLAGS], IS_UNIQUE) == 0 or carried[UNIQUE_KEY])
+      and (band(record[FLAGS], HAS_LANE) == 0 or is_lane(carried[LANE], carried[COST])), 'what never changes is damaged')
     return record
   end
 
@@ -65,7 +72,7 @@ end
 
 -- A job that was asked to cancel is flagged, too, for it is not the usual job.
 local function encode(record)
-  local flags = band(record[FLAGS], IS_ASKED - 1) + (record[CANCEL_REASON] and IS_ASKED or 0)
+  local flags = band(record[FLAGS], bit.bnot(IS_ASKED)) + (record[CANCEL_REASON] and IS_ASKED or 0)
   return fence(record[STATE], record[DELIVERY], record[OWNER])
     .. struct.pack(FORMAT.header, flags, record[CRASHES] > 0 and 1 or 0, record[STARTED] or 0, record[AT], record[SIZE])
     .. ARRAY.rest .. cmsgpack.pack(unpack(record, QUEUE, SPENT)) .. record[FIXED]

@@ -3,7 +3,7 @@
 -- Places in a settlement.
 local S = {
   ID = 1, TOKEN = 2, OWN = 3, MOVE = 4, RAN = 5, RESULT = 6, DROP = 7, REASON = 8, DELAY = 9, WAITS = 10, FAILURE = 11,
-  DURATION = 12, SPENT = 13, LETTER = 14, AWAITS = 15, NOTES = 16,
+  DURATION = 12, SPENT = 13, LETTER = 14, AWAITS = 15, NOTES = 16, GATE = 17,
 }
 
 local TARGETS = {

@@ -3,6 +3,14 @@
 -- fails before has done nothing.
 
 local zsets, hashes, sets = {}, {}, {}
+local to_mark = {}  -- queues in which jobs with lanes were moved
+
+-- Note whether claims of a queue have to walk.
+local function mark(queue)
+  local walks = redis.call('EXISTS', P .. 'lanes:' .. queue, P .. 'booked:' .. queue) > 0
+    or redis.call('HEXISTS', P .. 'limits', 'queue:' .. queue) == 1
+  redis.call(walks and 'SADD' or 'SREM', P .. 'paused', '\n' .. queue)
+end
 
 local function kept(store, key, member, value)
   local members = store[key]
@@ -61,6 +69,8 @@ local function flush()
     if #values > 0 then in_chunks('SADD', key, values) end
   end
   zsets, hashes, sets = {}, {}, {}
+  for queue in pairs(to_mark) do mark(queue) end
+  to_mark = {}
 end
 
 -- After any removal, even of nothing, a server whose memory is full lets the rest of a script write.

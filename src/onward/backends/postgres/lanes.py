@@ -1,0 +1,279 @@
+"""Claims by lanes, limits and gates.
+
+A claim looks first, without a lock: `walk_lanes` brings what the walk (`onward.flow.walk`) asks for.  Where the jobs it
+chooses have a limit, it locks what counts them, a queue, a job or a lane, by advisory locks that the commit ends; then it
+reads leases and gates again, by statements that are younger than the locks, and walks once more over what was locked.  A
+commit is visible before its locks are gone, so the count has every lease that an earlier holder has handed out.  A lock that
+another turn has is left to it, with the jobs behind it.  Lanes without a limit take no lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onward.backend import Claim, Lease
+from onward.backends.postgres.lane_view import Head, LaneSource, PostgresView, gates_of, running_in
+from onward.backends.postgres.transaction import Row, Transaction
+from onward.backends.sql.limits import charge, gate_of
+from onward.flow.lanes import group_of
+from onward.flow.room import Gate, LimitRoom, Scope
+from onward.flow.walk import PLAIN, Cursors, Pick, Walk, Walked
+from onward.job.settlement import Settled, Settlement
+
+__all__ = ["LaneClaims", "LaneWalk", "ScopeReader", "Taken", "freed", "opens_in"]
+
+_MOST_LOCKS = 32  # they come out of the server's one table of locks
+_REMEMBERED = 50  # claims for which a queue is walked that had lanes or a limit
+_OPEN = Gate()
+_decode_special = msgspec.json.Decoder(list[Any]).decode
+_RANK, _DUE, _ID, _QUEUE = range(4)  # columns of a row of `take`
+
+
+class Taken(NamedTuple):
+    """What a claim by lanes has got."""
+
+    rows: list[Row]  # of `take`, in the order of their turns
+    probes: dict[str, int]  # microseconds for which their jobs were shut, by the ids of leases that probe
+    more: bool
+    awaits_slots: bool
+    contended: bool  # jobs were left to another turn that has the lock
+
+
+class LaneClaims:
+    """What the claims of one process remember: their cursors, and which queues had lanes or a limit."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._lock = threading.Lock()
+        self._cursors = Cursors()
+        self._walked: dict[str, int] = {}  # a queue, and how many claims still expect it to have lanes or a limit
+
+    def expects(self, queues: Iterable[str]) -> bool:
+        """Return whether one of these queues had lanes or a limit lately: then its claim walks at once."""
+        return not self._walked.keys().isdisjoint(queues)
+
+    def limits_slots(self, queue: str) -> bool:
+        """Return whether leases of this queue may keep others from starting."""
+        return queue in self._walked
+
+    def begin(self, tx: Transaction, claim: Claim) -> LaneWalk:
+        """Ask for what a claim needs to know."""
+        with self._lock:
+            cursors = _copied(self._cursors)
+        return LaneWalk(tx, claim, cursors, self._prefix)
+
+    def learn(self, walk: LaneWalk) -> None:
+        """Keep where a walk has ended."""
+        with self._lock:
+            self._cursors = walk.cursors
+            for queue in walk.queues:
+                left = _REMEMBERED if queue in walk.walked else self._walked.pop(queue, 0) - 1
+                if left > 0:
+                    self._walked[queue] = left
+
+
+class LaneWalk:
+    """One claim by lanes."""
+
+    def __init__(self, tx: Transaction, claim: Claim, cursors: Cursors, prefix: str) -> None:
+        self.cursors = cursors
+        self.queues = list(dict.fromkeys(claim.queues))
+        self.walked: Collection[str] = ()  # those of the queues that have lanes or a limit
+        self._tx = tx
+        self._claim = claim
+        self._prefix = prefix
+        self._source = LaneSource(tx, self.queues, cursors, claim.limit)
+        self._looked = self._source.ask()
+
+    def take(self, *, owner: str, released: Sequence[str]) -> Taken:
+        """Choose and lease jobs, charge their tokens, and book those whose lanes have none."""
+        view = PostgresView(self._source, self._looked)
+        self.walked = view.walked
+        cursors = self.cursors
+        walk, found = self._walk(view, released)
+        needed = _needed(walk, found)
+        is_left = False
+        if needed:
+            is_left = not self._lock(view, needed)
+            self.cursors = cursors
+            walk, found = self._walk(view, released)
+        charge(self._tx, {scope: bucket for scope, bucket in found.charges.items() if scope in needed})
+        if found.booked:
+            ids, due = [job.id for job, _ in found.booked], [at for _, at in found.booked]
+            self._tx.ask("book", ids=ids, due=due)
+        rows = self._taken(walk, found.picks, owner, released) if found.picks else []
+        probes = {pick.job.id: pick.probe for pick in found.picks if pick.probe}
+        return Taken(rows, probes, found.more or is_left, found.awaits_slots, is_left)
+
+    def _walk(self, view: PostgresView, released: Sequence[str]) -> tuple[Walk[Head], Walked[Head]]:
+        claim, self.cursors = self._claim, _copied(self.cursors)
+        walk = Walk(view, self.cursors, limit=claim.limit, begins=claim.begins, released=set(released))
+        for queue in self.queues:
+            walk.queue(queue, max(0, claim.at_most.get(queue, claim.limit)))
+        return walk, walk.result()
+
+    def _lock(self, view: PostgresView, needed: dict[Scope, Scope]) -> bool:
+        """Lock scopes, and read again what they have left.  Returns whether it has all of them."""
+        wanted = list(dict.fromkeys(needed.values()))
+        numbers = {_number(self._prefix, scope): scope for scope in wanted[:_MOST_LOCKS]}
+        scopes = list(needed)
+        counted = [(scope, 0) for scope in scopes]
+        counted += [(scope, gate.shut_until) for scope in scopes if (gate := view.gate(scope)).probes(view.now)]
+        locking = self._tx.ask("lock_scopes", numbers=list(numbers))
+        # After the locks, by statements of their own: see above.
+        reading = self._tx.ask(
+            "try_gates", queues=[scope.queue for scope in scopes], lanes=[scope.lane for scope in scopes]
+        )
+        counting = running_in(self._tx, counted)
+        locked = {numbers[number] for (number,) in locking.rows()}
+        gates = dict(_readable_gates(scopes, reading.rows()))
+        counts = {key: number for key, (number,) in zip(counted, counting.rows(), strict=True)}
+        ours = {scope: gate for scope, gate in gates.items() if needed[scope] in locked}
+        view.recount(ours, {key: number for key, number in counts.items() if key[0] in ours})
+        return len(ours) == len(scopes)
+
+    def _taken(self, walk: Walk[Head], picks: Sequence[Pick[Head]], owner: str, released: Sequence[str]) -> list[Row]:
+        """Lease jobs: those with a limit by their ids, so many of a lane where there is none."""
+        named = {pick.job.id for pick in picks if pick.job.crashes or _is_limited(walk, pick.job)}
+        lines = Counter((job.queue, job.rank, job.lane) for job in (pick.job for pick in picks) if job.id not in named)
+        laned = [(*line, count) for line, count in lines.items() if line[2] != PLAIN]
+        plain = [(*line, count) for line, count in lines.items() if line[2] == PLAIN]
+        rows = self._tx.ask(
+            "take",
+            owner=owner,
+            released=list(released),
+            ids=sorted(named),
+            counted=[queue for queue in self.queues if walk.view.bounds("queue", queue)],
+            **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_counts")),
+            **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_counts")),
+        ).rows()
+        return list(_in_turns(rows, picks, named))
+
+
+class ScopeReader:
+    """Gates and leases of any scope, for a list of limits."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.now: int = tx.ask("clock").value()
+
+    def gate(self, scope: Scope) -> Gate:
+        return gates_of(self._tx, [scope]).get(scope, _OPEN)
+
+    def running(self, scope: Scope, since: int = 0) -> int:
+        number: int = running_in(self._tx, [(scope, since)]).value()
+        return number
+
+
+def opens_in(tx: Transaction, queues: Sequence[str]) -> int | None:
+    """Return in how many microseconds a claim of these queues finds a job; None if no instant is known."""
+    cursors = Cursors()
+    source = LaneSource(tx, queues, cursors, 1)
+    view = PostgresView(source, source.ask())
+    walk = Walk(view, cursors, limit=1, bounded=False)
+    for queue in queues:
+        walk.queue(queue, 1)
+    found = walk.result()
+    if found.picks:
+        return 0
+    return None if found.opens_at is None else max(0, found.opens_at - view.now)
+
+
+def freed(settlements: Sequence[Settlement], answers: Sequence[Settled], claims: LaneClaims) -> Counter[str]:
+    """Return how many slots these settlements have freed that jobs may wait for, by queue."""
+    pairs = zip(settlements, answers, strict=True)
+    leases = (each.lease for each, answer in pairs if answer.applied)
+    return Counter(lease.envelope.queue for lease in leases if _has_slot(lease, claims))
+
+
+def _has_slot(lease: Lease, claims: LaneClaims) -> bool:
+    """Return whether a limit may count this lease: one of its job, or of its queue."""
+    has_job = lease.lane is not None and group_of(lease.lane) != "/"
+    return has_job or claims.limits_slots(lease.envelope.queue)
+
+
+def _copied(cursors: Cursors) -> Cursors:
+    copy = Cursors()
+    copy.groups, copy.lanes, copy.circles = dict(cursors.groups), dict(cursors.lanes), dict(cursors.circles)
+    return copy
+
+
+def _needed(walk: Walk[Head], found: Walked[Head]) -> dict[Scope, Scope]:
+    """Return the scopes whose count decides, each with the one whose lock protects it: no lane's under its job's."""
+    needed: dict[Scope, Scope] = {}
+    for pick in found.picks:
+        needed |= _limited(walk, pick.job.queue, pick.job.lane)
+    for scope in found.charges:
+        if scope not in needed:
+            needed |= {scope: scope} if scope.lane == "" else _limited(walk, "", scope.lane)
+    return needed
+
+
+def _limited(walk: Walk[Head], queue: str, lane: str) -> dict[Scope, Scope]:
+    """Return the scopes with a limit that count a job of this lane."""
+    found: dict[Scope, Scope] = {}
+    if queue and _bounds(walk.room(Scope.of_queue(queue), "queue", queue)):
+        found[Scope.of_queue(queue)] = Scope.of_queue(queue)
+    if lane == PLAIN:
+        return found
+    job, own = Scope.of_lane(group_of(lane)), Scope.of_lane(lane)
+    if _bounds(walk.job_room(group_of(lane))):
+        found[job] = job
+    if _bounds(walk.lane_room(lane)):
+        found[own] = found.get(job, own)
+    return found
+
+
+def _is_limited(walk: Walk[Head], job: Head) -> bool:
+    return any(map(_bounds, walk.rooms(job.queue, job.lane)))
+
+
+def _bounds(room: LimitRoom | None) -> bool:
+    return room is not None and room.is_limited
+
+
+def _readable_gates(scopes: Sequence[Scope], rows: Iterable[Row]) -> Iterator[tuple[Scope, Gate]]:
+    """Yield the gates that this turn may change; those without a row are open."""
+    for number, *columns, is_there in rows:
+        if columns[0] is not None:
+            yield gate_of(columns)
+        elif not is_there:
+            yield scopes[number - 1], _OPEN
+
+
+def _in_turns(rows: Sequence[Row], picks: Sequence[Pick[Head]], named: Collection[str]) -> Iterator[Row]:
+    """Yield rows in the order of the picks.  A lane may have given other jobs than those that were seen."""
+    places = {pick.job.id: (pick.job.queue, pick.job.rank, pick.job.lane) for pick in picks}
+    by_id = {row[_ID]: row for row in rows if row[_ID] in named}
+    others = sorted((row for row in rows if row[_ID] not in named), key=itemgetter(_DUE, _ID))
+    lines: defaultdict[Any, deque[Row]] = defaultdict(deque)
+    for row in others:
+        lines[row[_QUEUE], row[_RANK], _lane(row)].append(row)
+    for pick in picks:
+        line = lines[places[pick.job.id]]
+        if pick.job.id in by_id:
+            yield by_id[pick.job.id]
+        elif pick.job.id not in named and line:
+            yield line.popleft()
+
+
+def _lane(row: Row) -> str:
+    special = row[-1]
+    return PLAIN if special is None else (_decode_special(special)[-1] or PLAIN)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [row[at] for row in rows] for at, name in enumerate(names) if name}
+
+
+def _number(prefix: str, scope: Scope) -> int:
+    """Return the number of a scope's lock: other namespaces of the database have other numbers."""
+    text = f"{prefix}\0{scope.queue}\0{scope.lane}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8, person=b"onward lanes").digest(), signed=True)

@@ -1,0 +1,126 @@
+"""Batches: a flow of one node that is filled while it runs, and of up to three jobs that come after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+from onward.backend import Enqueued
+from onward.base.failure import kind_of, storable
+from onward.client.bound_job import Call
+from onward.client.flow_builder import with_plan
+from onward.client.flow_handle import FlowHandle
+from onward.client.flow_source import FlowSource, checked_name
+from onward.errors import ArgumentError, FlowError
+from onward.job.envelope import Envelope
+from onward.job.membership import FlowPlan, NodePlan, When
+
+__all__ = ["MEMBERS", "Batch"]
+
+MEMBERS = "members"
+CHUNK = 1_000
+_WHENS: Mapping[str, When] = {"on_success": "succeeded", "on_failure": "failed", "on_finish": "finished"}
+
+
+class Batch:
+    """Jobs with something to do when all of them are over: ``with jobs.batch("import", on_success=…) as batch:``.
+
+    Jobs are stored in chunks of 1,000 as they are added, and run at once.  The batch is over when the block has ended and
+    all of them are.  If the block raises, the batch is cancelled.
+    """
+
+    def __init__(
+        self, name: str, source: FlowSource, *, callbacks: Mapping[str, Call | None], stop_on_failure: bool = False
+    ) -> None:
+        source.store  # noqa: B018  raises where flows are not kept
+        self.name = checked_name(name, "name of a batch")
+        self.id = source.client.letters.new_id()
+        self._source = source
+        self._stop_on_failure = stop_on_failure
+        self._calls = {node: call for node, call in callbacks.items() if call is not None}
+        for node, call in self._calls.items():
+            if not isinstance(call, Call):
+                raise ArgumentError(f"{node} takes a call: {node}=done.call(...), not {call!r:.60}")
+        self._callbacks = [
+            envelope
+            for node, call in self._calls.items()
+            for envelope in source.own(call.job).members([call], flow=self.id, node=node)
+        ]
+        self._waiting: list[Envelope] = []
+        self._state = "new"  # then "filled" inside the block, "stored" once a chunk is, and "closed"
+        self._is_stored = False
+
+    def add(self, job: Any, /, *args: Any) -> None:
+        """Add a call of a job: ``batch.add(load, 7)``, or ``batch.add(load.call(row=7))``."""
+        found, call = self._source.call(job, args)
+        self._accept(found.members([call], flow=self.id, node=MEMBERS))
+
+    def add_many(self, job: Any, calls: Iterable[Sequence[Any] | Call], /) -> None:
+        """Add many calls of a job: tuples of arguments, or ``job.call(...)``.  Takes a generator of any length."""
+        found, ahead = self._source.own(job), iter(calls)
+        while chunk := list(islice(ahead, CHUNK)):
+            self._accept(found.members(chunk, flow=self.id, node=MEMBERS))
+
+    @property
+    def handle(self) -> FlowHandle:
+        """The handle of the batch, which finds it once a chunk is stored."""
+        return FlowHandle(self.id, self._source)
+
+    def _accept(self, envelopes: list[Envelope]) -> None:
+        if self._state != "filled":
+            raise FlowError(
+                f"batch {self.name} is {'closed' if self._state == 'closed' else 'not open'}: add jobs inside its block, "
+                f"`with jobs.batch(...) as batch:`"
+            )
+        self._waiting += envelopes
+        while len(self._waiting) >= CHUNK:
+            chunk, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
+            self._store(chunk, closed=False)
+
+    def _store(self, envelopes: list[Envelope], *, closed: bool) -> None:
+        if self._is_stored:
+            self._source.client.enqueue_by(self._extend, envelopes)
+            return
+        nodes = [NodePlan(name=MEMBERS)]
+        nodes += [NodePlan(name=node, after=(MEMBERS,), when=_WHENS[node]) for node in self._calls]
+        plan = FlowPlan(name=self.name, nodes=tuple(nodes), stop_on_failure=bool(self._stop_on_failure), closed=closed)
+        self._source.client.enqueue(with_plan([*envelopes, *self._callbacks], plan))
+        self._is_stored = True
+
+    def _extend(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        answers = self._source.store.extend_flow(self.id, envelopes, retried=retried)
+        if answers is None:
+            raise FlowError(f"batch {self.name} was closed meanwhile: it was cancelled, or left open for 24 hours")
+        return answers
+
+    def _close(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        self._source.store.close_flow(self.id)
+        return []
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise FlowError(f"batch {self.name} was filled already: make another one with jobs.batch(...)")
+        self._state = "filled"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._state = "closed"
+        if error is not None:
+            if self._is_stored:
+                self._source.store.cancel_flow(self.id, storable(f"the block that filled it raised {kind_of(error)}"))
+            return
+        rest, self._waiting = self._waiting, []
+        if not self._is_stored:
+            if rest or self._callbacks:
+                self._store(rest, closed=True)
+            return
+        if rest:
+            self._store(rest, closed=False)
+        self._source.client.enqueue_by(self._close, ())
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.name} {self.id}>"
