@@ -63,7 +63,7 @@ class LaneView(Protocol[J_co]):
         ...
 
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[J_co]:
-        """Return the first jobs of a lane that have not expired, by due time and id."""
+        """Return the next jobs of a lane that have not expired, by due time and id: some of them, and none at the end."""
         ...
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
@@ -390,6 +390,6 @@ class _Line(Generic[J]):
             count = share if self._seen else 1  # nobody knows yet how many lanes share what is wanted
             found = self._walk.view.heads(*self._place, self._seen, count)
             self._seen += len(found)
-            self._ended = len(found) < count
+            self._ended = not found
             self._jobs.extend(job for job in found if job.id not in self._walk.released)
         return self._jobs.popleft() if self._jobs else None
