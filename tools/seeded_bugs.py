@@ -36,6 +36,7 @@ POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
+LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
@@ -1083,6 +1084,94 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
+    ),
+    Mutant(
+        "M130",
+        "a lease that has ended keeps its slot (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/jobs.lua", "      lanes.count(record, false)\n", "      lanes.count(record, 0)\n"
+            ),
+        ),
+        (f"{ON_REDIS}::test_every_way_a_lease_ends_gives_its_slot_back",),
+    ),
+    Mutant(
+        "M131",
+        "what a turn settles counts as running in its own claim (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "return counted + (changes[queue] and changes[queue][EXECUTING] or 0)",
+                "return counted",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_settlement_and_a_claim_in_one_turn_count_together",),
+    ),
+    Mutant(
+        "M132",
+        "a job takes the lanes of another whose name goes on with a dot",
+        (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + chr(0x10FFFF)", "group[:-1]"),),
+        (f"{ON_MEMORY}::test_jobs_whose_names_begin_alike_are_counted_apart",),
+    ),
+    Mutant(
+        "M132",
+        "a job takes the lanes of another whose name goes on with a dot (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "return sub(group, 1, -2) .. '.' .. LAST end",
+                "return sub(group, 1, -2) end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_jobs_whose_names_begin_alike_are_counted_apart",),
+    ),
+    Mutant(
+        "M133",
+        "an adopted lease has no lane (redis)",
+        (Edit(f"{REDIS}/scripts/open_session.lua", "if is(record, HAS_LANE) then laned", "if false then laned"),),
+        (f"{ON_REDIS}::test_an_adopted_lease_keeps_its_lane",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (redis)",
+        (Edit(f"{REDIS}/scripts/lib/walking.lua", "if own and own.charged then", "if false then"),),
+        (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M134",
+        "workers wake each other for ever where all lanes are full (redis)",
+        (Edit(f"{REDIS}/scripts/turn.lua", "quiet[queue] = is_done and", "quiet[queue] = false and"),),
+        (f"{LIMITS_ON_REDIS}::TestWaking::test_full_lanes_keep_no_worker_busy",),
+    ),
+    Mutant(
+        "M135",
+        "a slot of a queue that is free wakes no worker (redis)",
+        (Edit(f"{REDIS}/scripts/lib/counting.lua", "freed[queue] = true", "freed[queue] = nil"),),
+        (f"{LIMITS_ON_REDIS}::TestWaking::test_a_slot_that_is_free_wakes_a_worker",),
+    ),
+    Mutant(
+        "M136",
+        "a job is claimed from a lane that is not its own (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "(is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane",
+                "false",
+            ),
+        ),
+        (f"{LIMITS_ON_REDIS}::TestRepair::test_a_line_that_names_a_job_of_another_lane_is_corrected",),
+    ),
+    Mutant(
+        "M137",
+        "a walk of the scripts does not remember where its circle began (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "          cursors.circles[place] = {group.queue, group.rank, group.name, group.begun}\n",
+                "",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_circle_that_found_nothing_ends",),
     ),
     Mutant(
         "M101",
