@@ -54,6 +54,7 @@ check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.processes_picture check
 	$(BIN)/python -m tools.schedules_picture check
+	$(BIN)/python -m tools.flows_picture check
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
