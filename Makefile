@@ -41,25 +41,45 @@ demo: $(PACKAGE) ## Watch an example shop at work, live on a terminal
 	@$(BIN)/onward demo
 
 # Real servers and killed processes on a busy machine: a test that fails is run again, alone, and the summary shows both.
-test: check ## Everything that must hold before a commit: the checks, then every test
+test: setup ## Everything that must hold before a commit: the checks, then every test
+	@$(TWO_AT_A_TIME) $(CHECKS) bytecode
 	$(PYTEST) --run-again
 
 check: setup ## Style, types, layers, limits, promises, documentation
+	@$(TWO_AT_A_TIME) $(CHECKS)
+
+# Each check uses one core; the longest first.
+CHECKS := check-types check-site check-style check-pages
+TWO_AT_A_TIME := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+.PHONY: $(CHECKS) bytecode
+
+check-types:
+	$(BIN)/mypy
+
+check-site:
+	$(BIN)/zensical build --strict
+
+check-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.limits check
+
+check-pages:
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.processes_picture check
 	$(BIN)/python -m tools.schedules_picture check
 	$(BIN)/python -m tools.flows_picture check
+	$(BIN)/python -m tools.limits_pictures check
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
 	$(BIN)/python -m tools.backend_contract check
-	$(BIN)/zensical build --strict
+
+# Imports every test once.  The processes of the run, which begin all at once, would each compile all of them.
+bytecode:
+	@$(BIN)/pytest --collect-only --quiet --quiet --no-summary > $(VENV)/.collected || { cat $(VENV)/.collected; false; }
 
 format: setup ## Format the code and fix what the linter can
 	$(BIN)/ruff check --fix

@@ -15,10 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import beanstalkd, mariadb, postgres, redis, sqlite
+from bench.engines import beanstalkd, limits, mariadb, postgres, redis, sqlite
 from bench.rounds import say
 
-ENGINES = {"sqlite": sqlite, "postgres": postgres, "mariadb": mariadb, "redis": redis, "beanstalkd": beanstalkd}
+ENGINES: dict[str, Any] = {
+    "sqlite": sqlite,
+    "postgres": postgres,
+    "mariadb": mariadb,
+    "redis": redis,
+    "beanstalkd": beanstalkd,
+    "limits on sqlite": limits.ON_SQLITE,
+    "limits on postgres": limits.ON_POSTGRES,
+}
 HERE = Path(__file__).parent.parent
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from bench.measure import middle
@@ -21,7 +20,7 @@ def read(docs: Path) -> dict[str, Any]:
     return {name: each for name, each in results.items() if isinstance(each, dict) and "engine" in each}
 
 
-def write(engines: Mapping[str, ModuleType], results: dict[str, Any], docs: Path) -> None:
+def write(engines: Mapping[str, Any], results: dict[str, Any], docs: Path) -> None:
     (docs / DATA).parent.mkdir(parents=True, exist_ok=True)
     (docs / DATA).write_text(json.dumps(results, indent=1) + "\n")
     about = (
@@ -36,7 +35,7 @@ def write(engines: Mapping[str, ModuleType], results: dict[str, Any], docs: Path
     (docs / PAGE).write_text("\n".join(lines) + "\n")
 
 
-def figures(engine: ModuleType, results: dict[str, Any]) -> list[str]:
+def figures(engine: Any, results: dict[str, Any]) -> list[str]:
     """The table of what was asked for and what was reached."""
     lines = ["| figure | ratio | asked | |", "|---|---|---|---|"]
     for title, ratio, goal in engine.figures(results):
@@ -44,14 +43,15 @@ def figures(engine: ModuleType, results: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _lines(engine: ModuleType, results: dict[str, Any]) -> list[str]:
+def _lines(engine: Any, results: dict[str, Any]) -> list[str]:
     lines = [_conditions(results), "", engine.fairness(results), "", *figures(engine, results)]
     lines += ["", f"### What was measured on {engine.TITLE}", ""]
     for title, rows in results["measures"].items():
         if title == "pick-up":
             continue
         lines += [f"**{title}**, per second: {_table(rows)}", ""]
-    lines += ["**pick-up** on an idle worker, p50 / p99 in ms: " + _pickups(results["measures"]["pick-up"]), ""]
+    if "pick-up" in results["measures"]:
+        lines += ["**pick-up** on an idle worker, p50 / p99 in ms: " + _pickups(results["measures"]["pick-up"]), ""]
     if "turn_ms" in results:
         turns = {name: middle(costs) for name, costs in results["turn_ms"].items()}
         empty, full = turns["empty"], turns["full"]

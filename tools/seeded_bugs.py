@@ -38,6 +38,7 @@ POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
+LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
@@ -1115,6 +1116,42 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/application/test_limits.py::TestRunning::test_a_worker_without_a_free_slot_does_not_ask_again_and_again",
         ),
+    ),
+    Mutant(
+        "M120",
+        "leases of a limit are counted by a statement that may be older than its lock (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                '        locking = self._tx.ask("lock_scopes", numbers=list(numbers))\n',
+                "        counting = running_in(self._tx, counted)\n"
+                '        locking = self._tx.ask("lock_scopes", numbers=list(numbers))\n',
+            ),
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "        )\n        counting = running_in(self._tx, counted)\n",
+                "        )\n",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_two_that_see_four_of_five_start_one",),
+    ),
+    Mutant(
+        "M121",
+        "the limit of a job is locked for each of its queues apart (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "{_number(self._prefix, scope): scope",
+                "{_number(self._prefix + self.queues[0], scope): scope",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M122",
+        "claims that are under way when a queue gets a limit are not counted (postgres)",
+        (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
     ),
     Mutant(
         "M130",

@@ -13,7 +13,7 @@ from onward.job.envelope import open_sealed
 from onward.testing import FakeClock
 
 
-@pytest.fixture(params=["memory://"])
+@pytest.fixture(params=["memory://", "sqlite:///{path}/jobs.db"])
 def url(request, tmp_path):
     return request.param.format(path=tmp_path)
 
@@ -71,7 +71,7 @@ class TestDefining:
     def test_a_broker_refuses_alone_and_with_a_store_and_names_the_fix(self, store, tmp_path):
         url, beside = "beanstalk://localhost:1", {} if store is None else {"store": store.format(path=tmp_path)}
         jobs = Onward(url, **beside)
-        with pytest.raises(OptionError, match=r"cannot keep limit .*sqlite:///file or memory://"):
+        with pytest.raises(OptionError, match=r"cannot keep limit .*use a database or Redis as the url"):
 
             @jobs.job(limit=Limit(running=1))
             def render() -> None: ...

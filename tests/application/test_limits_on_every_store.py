@@ -18,9 +18,9 @@ def open_shop(open_app):
     def open_shop(**settings):
         if opened and opened[0].settings.url == "memory://":
             return opened[0]
-        opened.append(open_app(**settings))
-        if not opened[0].backend.capabilities.lanes:
+        if not open_app().backend.capabilities.lanes:
             pytest.skip("this store has no lanes")
+        opened.append(open_app(**settings))
         return opened[-1]
 
     return open_shop

@@ -1,5 +1,6 @@
 """`onward limit`: what may run, and changing it while workers run; and where else limits are shown."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from onward.backend import Claim
 from onward.cli.exits import Exit
 from onward.cli.limits import COLUMNS, in_short
 from onward.cli.picture import Room, picture
-from onward.cli.table import Table
+from onward.cli.table import Table, measure
 from onward.flow.limits import Bounds, rate_of
 from onward.operate.limits import LimitRecord
 from tests.cli.test_top import a_look, a_record, text
@@ -254,6 +255,31 @@ class TestElsewhere:
 
         assert ["render", "0", "of", "5", "code"] in [line.split() for line in ran.out.splitlines()]
         assert [(each["kind"], each["running"]) for each in look["limits"]] == [("job", 5), ("key", 2)]
+
+    def test_live_top_shows_a_change_as_it_comes(self, live, shop, render):
+        screen = live("top", "--interval", "0.1", rows=40, columns=100)
+        screen.wait_for("LIMIT", "0 of 5")
+
+        shop.limits.set("render", running=3)
+        screen.wait_for("0 of 3", gone=["0 of 5"])
+        shop.limits.shut("render")
+        screen.wait_for("shut by hand")
+
+        screen.type("q")
+        screen.end()
+        assert screen.code == 0
+
+    @pytest.mark.parametrize("words", [("limit", "list"), ("queue", "list"), ("top", "--once", "--interval", "0.1")])
+    def test_lines_are_cut_to_the_width_of_the_terminal(self, terminal, shop, render, words):
+        shop.limits.set(queue="mail", running=1000, rate="1000/day", burst=1)
+        shop.limits.set("render", rate="1000/day", burst=1)
+        shop.limits.shut("render")
+        shop.enqueue("x", queue="mail")
+
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal(*words, columns=80).out)
+
+        assert "LIMIT" in shown
+        assert max(map(measure, shown.splitlines())) <= 80
 
     def test_a_look_of_top_reads_no_more_than_fifty(self, onward, shop):
         for number in range(60):

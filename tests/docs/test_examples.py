@@ -28,3 +28,11 @@ def test_the_example_of_a_schedule_with_steps_does_nothing_twice(request):
 
     assert ran.returncode == 0, ran.stderr
     assert "2 effects, none of them twice." in ran.stdout
+
+
+def test_the_example_of_limits_starts_what_may_start(request):
+    example = request.config.rootpath / "examples/limits.py"
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "The bank is back: the probe succeeds, and all 8 are completed." in ran.stdout

@@ -48,6 +48,8 @@ __all__ = [
     "a_rate_on_redis",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
+    "claims_of_many_lanes_behind_a_snapshot",
+    "claims_of_two_lanes_behind_a_snapshot",
     "jobs_are_transferred",
     "keys_on_mariadb",
     "keys_on_postgres",
@@ -138,6 +140,16 @@ def keys_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
 def claims_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
         return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, tell=tell)
+
+
+def claims_of_two_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=2, tell=tell)
+
+
+def claims_of_many_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=1_000, tell=tell)
 
 
 def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -270,6 +282,8 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_mariadb,
     jobs_are_transferred,
     claims_behind_a_snapshot,
+    claims_of_two_lanes_behind_a_snapshot,
+    claims_of_many_lanes_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,
     schedules_on_a_file,

@@ -24,7 +24,7 @@ __all__ = ["of_supervisors"]
 
 _SCHEDULES = 50
 _EXPRESSIONS = ("* * * * * *", "*/2 * * * * *", "@every 3s", "@every 2s", "1-59/3 * * * * *")
-_PATIENCE = 300.0
+_PATIENCE = 300.0  # seconds without a tick that ends
 _BLOWS = ("child", "supervisor", "group", "restart")
 
 
@@ -83,7 +83,7 @@ def _await_run(log: Path) -> None:
 
 
 def _wait(client: Onward, wanted: dict[str, list[str]]) -> list[JobRecord]:
-    """What is known of the ticks, once all have ended or it took too long."""
+    """What is known of the ticks, once all have ended, or for too long none has."""
     deadline = time.monotonic() + _PATIENCE
     ids = [each for ids in wanted.values() for each in ids]
     ended: dict[str, JobRecord] = {}
@@ -91,6 +91,7 @@ def _wait(client: Onward, wanted: dict[str, list[str]]) -> list[JobRecord]:
         for record in filter(None, (client.get(each) for each in ids if each not in ended)):
             if record.state is State.COMPLETED:
                 ended[record.id] = record
+                deadline = time.monotonic() + _PATIENCE
         if len(ended) == len(ids):
             break
         time.sleep(0.2)

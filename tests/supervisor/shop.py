@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from onward import AsyncJobContext, Discard, Fixed, JobContext, NoDelay, Onward  # noqa: F401  tests use them all
+from onward import AsyncJobContext, Breaker, Discard, Fixed, JobContext, NoDelay, Onward  # noqa: F401  tests use them all
 from onward.telemetry import JobDiscarded
 
 HERE = Path(__file__).parent
@@ -332,3 +332,16 @@ def babble_alone() -> None:
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(link.name))) as found:
             found.send(b"what a lovely day " * 20)
     wait_for("never")
+
+
+if jobs.backend.capabilities.lanes:
+
+    @jobs.job(
+        isolation="process",
+        breaker=Breaker(failures=3, of=3, pause=3600, longest=3600, on=ConnectionError),
+        max_retries=50,
+        retry=NoDelay(),
+    )
+    def refused_alone() -> None:
+        note("refused")
+        raise ConnectionError

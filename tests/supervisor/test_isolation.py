@@ -195,3 +195,14 @@ def test_a_step_is_not_called_again_when_its_isolated_process_dies(shop, start, 
     assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, 1)
     assert (tmp_path / "calls").read_text() == "xx"
     assert fleet.stop() == 0
+
+
+@pytest.mark.promise("L58")
+def test_the_runs_of_isolated_jobs_are_counted_by_their_breaker(shop, start):
+    shop.refused_alone.enqueue()
+    fleet = start(shop, "--concurrency", 1)
+
+    eventually(lambda: [each for each in shop.jobs.limits.list() if each.is_shut])
+
+    assert fleet.stop() == 0
+    assert len(shop.diary("refused")) == 3

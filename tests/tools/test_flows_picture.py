@@ -19,7 +19,9 @@ def test_every_flow_is_drawn_on_the_page():
     assert all(f"<!-- picture: {name} -->" in page for name in flows_picture.FLOWS)
 
 
-@pytest.mark.parametrize(("name", "state"), [("publish", "completed"), ("branches", "failed"), ("growing", "completed")])
+@pytest.mark.parametrize(
+    ("name", "state"), [("publish", "completed"), ("branches", "failed"), ("growing", "completed")]
+)
 def test_the_flows_end_as_the_page_says(name, state):
     assert flows_picture.ran(name)[0] == state
 

@@ -167,9 +167,9 @@ def _running_style(limit: LimitRecord) -> str:
 COLUMNS: tuple[Column[LimitRecord], ...] = (
     Column("LIMIT", lambda limit: _named(limit.kind, limit.name), flexible=True),
     Column("RUNNING", _running, style=_running_style),
-    Column("RATE", lambda limit: "" if limit.rate is None else str(limit.rate)),
+    Column("RATE", lambda limit: "" if limit.rate is None else str(limit.rate), flexible=True),
     Column("TOKENS", _tokens),
-    Column("WAITS", _waits, style=_style),
+    Column("WAITS", _waits, style=_style, flexible=True),
     Column("ORIGIN", _origin, flexible=True, useful=True),
 )
 

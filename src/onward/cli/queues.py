@@ -127,7 +127,7 @@ _COLUMNS: tuple[Column[Queue], ...] = (
     Column("OLDEST", lambda queue: ago(queue.oldest_due) if queue.oldest_due else "", useful=True),
 )
 _LIMIT: Column[Queue] = Column(
-    "LIMIT", lambda queue: "" if queue.limit is None else limits.in_short(queue.limit), style="yellow"
+    "LIMIT", lambda queue: "" if queue.limit is None else limits.in_short(queue.limit), style="yellow", flexible=True
 )
 
 _NAMES = argument("names", "a queue", metavar="NAME", nargs="+")

@@ -361,7 +361,7 @@ _NEEDED = {
 
 _ANY_FIX = "leave it out, or use a database as the url"
 _FIXES = {
-    "lanes": "leave it out, or use a store that decides who is next by lanes, sqlite:///file or memory:// as the url",
+    "lanes": "leave it out, or use a database or Redis as the url: a broker decides itself which job is next",
     "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
     "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
 }

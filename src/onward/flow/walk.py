@@ -63,7 +63,7 @@ class LaneView(Protocol[J_co]):
         ...
 
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[J_co]:
-        """Return the first jobs of a lane that have not expired, by due time and id."""
+        """Return the next jobs of a lane that have not expired, by due time and id: some of them, and none at the end."""
         ...
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
@@ -127,6 +127,10 @@ class Walk(Generic[J]):
         self._bounded = bounded
         self._jumps = limit + _MORE_LANES
         self._rooms: dict[Scope, LimitRoom | None] = {}
+        # The same by what asks for them, many times for each job that is taken.
+        self._rooms_of: dict[tuple[str, str], list[LimitRoom]] = {}
+        self._own_rooms: dict[str, LimitRoom | None] = {}
+        self._limited: dict[tuple[str, str], bool] = {}
         self._picks: list[Pick[J]] = []
         self._booked: list[tuple[J, int]] = []
         self._opens_at: int | None = None
@@ -231,8 +235,7 @@ class Walk(Generic[J]):
 
     def group_is_open(self, queue: str, group: str) -> bool:
         """Return whether a job of this group may start, as far as its lane does not decide."""
-        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
-        closed = [room for room in rooms if room is not None and not room.is_open]
+        closed = [room for room in self.rooms(queue, group) if not room.is_open]
         for room in closed:
             self.closed(room)
         if closed or self._begins > 0 or not self._is_limited(queue, group):
@@ -242,8 +245,12 @@ class Walk(Generic[J]):
 
     def _is_limited(self, queue: str, group: str) -> bool:
         """Return whether a start of this group takes what others could use: then no more are claimed than can begin."""
-        rooms = (self.room(Scope.of_queue(queue), "queue", queue), self.job_room(group))
-        return any(room is not None and room.is_limited for room in rooms) or bool(self.view.bounds("key", group[:-1]))
+        limited = self._limited.get((queue, group))
+        if limited is None:
+            limited = any(room.is_limited for room in self.rooms(queue, group))
+            limited = limited or bool(self.view.bounds("key", group[:-1]))
+            self._limited[queue, group] = limited
+        return limited
 
     def probe(self, group: str) -> int:
         room = self.job_room(group)
@@ -251,18 +258,23 @@ class Walk(Generic[J]):
 
     def rooms(self, queue: str, lane: str) -> list[LimitRoom]:
         """Return the rooms that a job of this lane needs: its queue's, its job's and its own."""
-        rooms = [self.room(Scope.of_queue(queue), "queue", queue)]
-        if lane != PLAIN:
-            rooms += [self.job_room(group_of(lane)), self.lane_room(lane)]
-        return [room for room in rooms if room is not None]
+        found = self._rooms_of.get((queue, lane))
+        if found is None:
+            rooms = [self.room(Scope.of_queue(queue), "queue", queue)]
+            if lane != PLAIN:
+                rooms += [self.job_room(group_of(lane)), self.lane_room(lane)]
+            found = self._rooms_of[queue, lane] = [room for room in rooms if room is not None]
+        return found
 
     def job_room(self, group: str) -> LimitRoom | None:
         return self.room(Scope.of_lane(group), "job", group[:-1]) if group not in (PLAIN, "/") else None
 
     def lane_room(self, lane: str) -> LimitRoom | None:
-        if lane in (PLAIN, group_of(lane)):
-            return None
-        return self.room(Scope.of_lane(lane), "key", group_of(lane)[:-1])
+        if lane not in self._own_rooms:
+            group = group_of(lane)
+            is_one = lane not in (PLAIN, group)
+            self._own_rooms[lane] = self.room(Scope.of_lane(lane), "key", group[:-1]) if is_one else None
+        return self._own_rooms[lane]
 
     def room(self, scope: Scope, kind: Kind, name: str) -> LimitRoom | None:
         """Return what a scope has left; None if nothing bounds it."""
@@ -291,6 +303,7 @@ class _Group(Generic[J]):
         self._lines: deque[_Line[J]] = deque()
         self._new = self._lanes()
         self._found = False
+        self._probe = walk.probe(name)
 
     def next(self) -> Pick[J] | None:
         """Return the next job that may start; None if there is none."""
@@ -300,7 +313,7 @@ class _Group(Generic[J]):
             if job is not None:
                 self._lines.append(line)
                 self._found = True
-                return Pick(job, line.lane, self._walk.probe(self.name))
+                return Pick(job, line.lane, self._probe)
         return None
 
     def _next_line(self) -> _Line[J] | None:
@@ -377,6 +390,6 @@ class _Line(Generic[J]):
             count = share if self._seen else 1  # nobody knows yet how many lanes share what is wanted
             found = self._walk.view.heads(*self._place, self._seen, count)
             self._seen += len(found)
-            self._ended = len(found) < count
+            self._ended = not found
             self._jobs.extend(job for job in found if job.id not in self._walk.released)
         return self._jobs.popleft() if self._jobs else None

@@ -107,7 +107,7 @@ class LimitControl:
     @property
     def _store(self) -> KeepsLimits:
         if not self._backend.capabilities.lanes:
-            raise Unsupported("this store keeps no limits: it declares no `lanes`; use memory:// or sqlite:///file")
+            raise Unsupported("this store keeps no limits (it declares no `lanes`): use a database or Redis as the url")
         assert isinstance(self._backend, KeepsLimits)
         return self._backend
 

@@ -13,6 +13,7 @@ from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.queue_marks import QueueMarks
 from onward.testing.contract.builders import a_lease, some_envelopes
+from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
@@ -293,3 +294,50 @@ class TestCost:
         # An index of twenty thousand is a page or two deeper than one of two.
         assert pages("settle", **columns) < before + 10
         assert pages("lock_session") < 20
+
+    @pytest.fixture
+    def walk(self, pages):
+        place = {"cursor_queues": [], "cursor_groups": [], "cursor_lanes": [], "drawn": "0000"}
+        bounds = {"lanes": 116, "limit": 20, "only_rank": None, "only_group": None}
+        return lambda: pages("walk_lanes", queues=["a"], **place, **bounds)
+
+    def test_a_walk_costs_the_same_however_many_jobs_wait_in_a_lane(self, backend, walk):
+        backend.enqueue(in_lane(100, "acme", queue="a"))
+        before = walk()
+
+        for _ in range(4):
+            backend.enqueue(in_lane(5_000, "acme", queue="a"))
+
+        assert walk() < before * 1.5 + 10
+
+    def test_a_full_job_is_one_step_whatever_waits_under_it(self, backend, walk):
+        declare(backend, a_limit(running=1))
+        backend.enqueue(in_lane(1, "first", queue="a"))
+        assert len(claimed(backend, queues=("a",))) == 1
+        backend.enqueue(in_lane(1, "second", queue="a"))
+        before = walk()
+
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(5_000)])
+
+        assert walk() < before + 15
+
+    def test_a_walk_looks_at_a_bounded_number_of_lanes(self, backend, walk):
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(300)])
+        before = walk()
+
+        backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(300, 10_000)])
+
+        assert walk() < before * 1.5
+
+    def test_counting_costs_the_same_whatever_else_runs_and_waits(self, backend, pages, sql):
+        def count():
+            return pages("running_in", queues=[""], lows=["render/"], highs=["render0"], since=[0])
+
+        backend.enqueue(in_lane(5))
+        claimed(backend)
+        before = count()
+
+        backend.enqueue(in_lane(5_000, "x", of="mail") + in_lane(5_000))
+        sql("UPDATE onward_jobs SET state = 'executing', owner = 'w', started_at = 1 WHERE lane LIKE 'mail/%'")
+
+        assert count() < before + 15

@@ -75,7 +75,10 @@ def test_no_statement_sorts(plan, name):
     ("name", "step"),
     [
         ("candidates", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=?)"),
-        ("promote", "SEARCH onward_jobs USING INDEX onward_jobs_due_idx (queue=? AND available_at<?)"),
+        (
+            "promote",
+            "SEARCH onward_jobs USING COVERING INDEX onward_jobs_due_idx (queue=? AND booked=? AND available_at<?)",
+        ),
         ("claim", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
         ("finish", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("leave", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),

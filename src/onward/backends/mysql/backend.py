@@ -8,7 +8,10 @@ from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
+import msgspec
+
 from onward.backend import (
+    Capabilities,
     Enqueued,
     Envelope,
     Held,
@@ -26,6 +29,7 @@ from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.lane_view import MySQLView
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling
@@ -36,14 +40,16 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.limits import SqlLimits
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps
-from onward.base.clock import SECOND, Clock
+from onward.base.clock import Clock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
+from onward.flow.walk import Cursors
 
 __all__ = ["MySQLBackend"]
 
@@ -55,7 +61,7 @@ _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of 
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False
@@ -69,6 +75,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
+        self._cursors = Cursors()
         self._waiting = MySQLWaiting(connections, self._look)
 
     @classmethod
@@ -133,6 +140,10 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
 
     # The parts of `ServerBackend` that depend on the dialect
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return msgspec.structs.replace(super().capabilities, lanes=True)
+
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
         """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
         session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
@@ -144,16 +155,17 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settlements.released])
         expires_at, now = _alive(session)
         settled = settlements.answer()
-        promoted = 0
-        leases: list[Lease] = []
+        claimed = claiming.Claimed(0, [])
         if asked is not None:
-            promoted, leases = claiming.hand_out(tx, asked, owner=turn.owner, expires_at=expires_at, now=now)
+            claimed = claiming.hand_out(tx, asked, self._cursors, owner=turn.owner, expires_at=expires_at, now=now)
         ended = settlements.ended
         cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
         return TurnResult(
             settled=settled,
-            leases=leases,
-            promoted=promoted,
+            leases=claimed.leases,
+            promoted=claimed.promoted,
+            more=claimed.more,
+            awaits_slots=claimed.awaits_slots,
             cancel_requested=cancel_requested,
             woken=sorted(tx.woken) if tx.woken else (),
         )
@@ -172,6 +184,9 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
+
+    def _lane_view(self, tx: Transaction) -> MySQLView:
+        return MySQLView(tx, tx.ask("clock").value())
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(connection, self._sql, self._moved)
@@ -240,17 +255,14 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
         return stored
 
     def _look(self, queues: Sequence[str]) -> float:
-        """Return the seconds until one of these queues has work."""
+        """Return the seconds until one of these queues has work; 0 if one has some now."""
 
-        def look(connection: Connection) -> list[tuple[int | None, int]]:
+        def look(connection: Connection) -> list[float]:
             tx = self._transaction(connection)
-            replies = [tx.ask("next_due", queue=queue) for queue in dict.fromkeys(queues)]
-            return [(due, now) for reply in replies for due, now in reply.rows()]
+            replies = {queue: tx.ask("next_due", queue=queue) for queue in dict.fromkeys(queues)}
+            return [claiming.until_due(tx, queue, reply) for queue, reply in replies.items()]
 
-        return min(
-            ((due - now) / SECOND if due else due for due, now in self._with_retries(look) if due is not None),
-            default=inf,
-        )
+        return min(self._with_retries(look), default=inf)
 
 
 def _alive(session: Reply) -> tuple[int, int]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 
 from onward.backend import Claim
-from onward.backends.mysql import holds
+from onward.backends.mysql import holds, lanes
+from onward.backends.mysql.lane_view import Head
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.base.clock import SECOND
+from onward.flow.walk import MOST_BOOKED, Cursors, Pick, Walked
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
-__all__ = ["PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
+__all__ = ["Claimed", "PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
 
+_NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
-_FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
-_decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]).decode
+_FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None, None)
+_decode = msgspec.json.Decoder(
+    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None]
+).decode
 
 
 class PendingClaim(NamedTuple):
@@ -30,12 +37,32 @@ class PendingClaim(NamedTuple):
     first: Reply | None  # of the first queue, where usually nothing has to be promoted
 
 
+class Claimed(NamedTuple):
+    """What a claim has done: the new leases are in claim order."""
+
+    promoted: int
+    leases: list[Lease]
+    more: bool = False
+    awaits_slots: bool = False
+
+
 class _QueueLook(NamedTuple):
     queue: str
     paused: bool
     expired: bool
     due: bool
+    booked: bool
     available: bool
+    laned: bool  # or it has a limit
+
+    @property
+    def promotes(self) -> bool:
+        return self.due or self.booked
+
+
+class _Promoted(NamedTuple):
+    number: int = 0
+    laned: bool = False  # one of them has a lane
 
 
 def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingClaim:
@@ -47,30 +74,55 @@ def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingCla
     return PendingClaim(claim, looks, list(released), candidates)
 
 
-def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
-    """Return how many were promoted, and the new leases in claim order."""
+def hand_out(
+    tx: Transaction, asked: PendingClaim, cursors: Cursors, *, owner: str, expires_at: int, now: int
+) -> Claimed:
+    """Lease the next jobs: by one walk over all queues if one of them has lanes or a limit."""
     looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     served = [look for look in looked if not look.paused]
     for look in served:
         if look.expired:
             _cancel_expired(tx, look.queue, asked.claim.limit)
-    promoted = {look.queue: _promote(tx, look.queue, asked.claim.limit) for look in served if look.due}
+    promoted = {look.queue: _promote(tx, look, asked.claim.limit) for look in served if look.promotes}
+    found = _NOTHING
+    if any(look.laned for look in served) or any(each.laned for each in promoted.values()):
+        queues = [look.queue for look in served]
+        found = lanes.walk_lanes(tx, cursors, asked.claim, queues=queues, released=asked.released, now=now)
+        claimed = [pick.job.row for pick in found.picks]
+    else:
+        first = looked[0].queue if looked and not looked[0].promotes else None
+        claimed = _plain(tx, asked, [look for look in served if look.available or look.queue in promoted], first)
+    leases: list[Lease] = []
+    if claimed:
+        tx.ask("claim", ids=[row[0] for row in claimed], owner=owner, at=now)
+        rows = [(*row, now) for row in claimed]
+        leases = _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+    number = sum(each.number for each in promoted.values())
+    return Claimed(number, _probing(leases, found.picks), found.more, found.awaits_slots)
+
+
+def _plain(tx: Transaction, asked: PendingClaim, served: Sequence[_QueueLook], first: str | None) -> list[Row]:
+    """Lock the next jobs of queues without lanes.  ``first``: the queue whose jobs were asked for before."""
     claimed: list[Row] = []
     for look in served:
         at_most = _at_most(asked.claim, look.queue, asked.claim.limit - len(claimed))
-        if at_most <= 0 or not (look.available or promoted.get(look.queue)):
+        if at_most <= 0:
             continue
-        if look is looked[0] and not look.due and asked.first is not None:
+        if look.queue == first and asked.first is not None:
             found = asked.first.rows()
         else:
             found = _candidates(tx, look.queue, at_most, asked.released).rows()
         if not _add(claimed, found):
             break
-    if not claimed:
-        return sum(promoted.values()), []
-    tx.ask("claim", ids=[row[0] for row in claimed], owner=owner, at=now)
-    rows = [(*row, now) for row in claimed]
-    return sum(promoted.values()), _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+    return claimed
+
+
+def _probing(leases: list[Lease], picks: Sequence[Pick[Head]]) -> list[Lease]:
+    """Return the leases, and for those that show whether their job may open, how long it was shut."""
+    probes = [pick.probe for pick in picks]
+    if not any(probes):
+        return leases
+    return [msgspec.structs.replace(lease, probe=each / SECOND) for lease, each in zip(leases, probes, strict=True)]
 
 
 def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int) -> list[Lease]:
@@ -83,6 +135,18 @@ def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int
     tx.ask("promote", ids=ids)
     tx.ask("claim", ids=ids, owner=owner, at=now)
     return _leases(tx, [(*row, now) for row in claimed], owner=owner, expires_at=expires_at, now=now)
+
+
+def until_due(tx: Transaction, queue: str, looked: Reply) -> float:
+    """Return the seconds until a claim of this queue finds something: 0 if it would now."""
+    ((paused, available, laned, *due, now),) = looked.rows()
+    if paused:
+        return inf
+    known = [at for at in due if at is not None]
+    if available:
+        opens = lanes.opens_at(tx, queue, now) if laned else 0
+        known += [] if opens is None else [opens]
+    return max(0, min(known) - now) / SECOND if known else inf
 
 
 def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
@@ -112,14 +176,16 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
         tx.ended += len(expired)
 
 
-def _promote(tx: Transaction, queue: str, limit: int) -> int:
-    replies = [
-        tx.ask("due", state=str(state), queue=queue, limit=limit) for state in (State.SCHEDULED, State.RETRYABLE)
-    ]
+def _promote(tx: Transaction, look: _QueueLook, limit: int) -> _Promoted:
+    """Make available what is due; what was booked apart, so that it does not hold up the others."""
+    states = (State.SCHEDULED, State.RETRYABLE) if look.due else ()
+    replies = [tx.ask("due", state=str(state), queue=look.queue, place=0, limit=limit) for state in states]
     due = sorted(row for reply in replies for row in reply.rows())[:limit]
+    if look.booked:
+        due += tx.ask("due", state="scheduled", queue=look.queue, place=1, limit=MOST_BOOKED).rows()
     if due:
-        tx.ask("promote", ids=[job_id for _, job_id in due])
-    return len(due)
+        tx.ask("promote", ids=[job_id for _, job_id, _ in due])
+    return _Promoted(len(due), any(laned for *_, laned in due))
 
 
 def _add(claimed: list[Row], found: Sequence[Row]) -> bool:
@@ -137,13 +203,13 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
     pasts = [_FIRST_TIME if row[4] is None else _decode(row[4]) for row in rows]
     keyed = [
         holds.Keyed(row[0], row[2], once, ttl, single)
-        for row, (*_, once, ttl, single) in zip(rows, pasts, strict=True)
+        for row, (*_, once, ttl, single, _) in zip(rows, pasts, strict=True)
         if once is not None or single is not None
     ]
     held = holds.take(tx, keyed, now) if keyed else {}
     found = []
     for (job_id, queue, token, sealed, _, started_at), past in zip(rows, pasts, strict=True):
-        attempts, crashes, interruptions, waits, parked_since, spent, *_ = past
+        attempts, crashes, interruptions, waits, parked_since, spent, *_, lane = past
         hold, holder = held.get(job_id, _FREE) if held else _FREE
         found.append(
             Lease(
@@ -160,6 +226,7 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
                 waits=waits,
                 parked_since=parked_since,
                 spent=spent,
+                lane=lane,
             )
         )
     return found

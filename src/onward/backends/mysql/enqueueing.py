@@ -17,7 +17,7 @@ from onward.job.states import State, state_named
 
 __all__ = ["cancel", "columns", "enqueue", "portions", "store"]
 
-_ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at most
+_ROW = 1_000  # bytes that a job without a key or a lane takes beside its sealed ones, at most
 
 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
@@ -53,6 +53,8 @@ def _store_one(tx: Transaction, envelope: Envelope) -> None:
         idempotency_key=once,
         idempotency_ttl=0 if once is None else envelope.idempotency_ttl,
         single_instance=envelope.single_instance,
+        lane=envelope.lane,
+        cost=envelope.cost,
         job=envelope.job,
         sealed=envelope.data,
     )
@@ -63,7 +65,7 @@ def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Enve
     portion: list[Envelope] = []
     size = 0
     for envelope in envelopes:
-        takes = 2 * len(envelope.data) + _ROW  # if every byte had to be doubled
+        takes = 2 * len(envelope.data) + 8 * len(envelope.lane or "") + _ROW  # if every byte had to be doubled
         if portion and size + takes > room:
             yield portion
             portion, size = [], 0
@@ -85,11 +87,13 @@ def _row(envelope: Envelope, start: int, length: int) -> tuple[object, ...]:
         once,
         0 if once is None else envelope.idempotency_ttl,
         envelope.single_instance,
+        envelope.lane,
+        envelope.cost,
     )
     return row if rest == _PLAIN else row + rest
 
 
-_PLAIN = (0, 0, None, None, None, None, 0, None)
+_PLAIN = (0, 0, None, None, None, None, 0, None, None, None)
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:

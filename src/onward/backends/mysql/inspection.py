@@ -10,15 +10,20 @@ from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.limits import drop_idle_gates
+from onward.flow.room import Scope
 from onward.job.states import State
 
 __all__ = ["MySQLInspection"]
 
+_FIRST = Scope("", "")
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
 class MySQLInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
+
+    _gates_after = _FIRST  # where the next look for idle gates goes on
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
@@ -51,6 +56,9 @@ class MySQLInspection(SqlInspection[Transaction]):
     def _tidy(self, tx: Transaction, limit: int) -> None:
         if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like a claim
             tx.ask("drop_spent_holds", keys=keys)
+        if tx.ask("any_gate").value():
+            now = tx.ask("clock").value()
+            self._gates_after = drop_idle_gates(tx, self._gates_after, now, limit=limit) or _FIRST
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
         if not doomed:

@@ -53,8 +53,9 @@ def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
 
 
 def _is_plain(envelope: Envelope) -> bool:
-    """Return whether only a taken id can keep an envelope from being stored."""
-    return envelope.unique_key is None and envelope.idempotency_key is None and envelope.single_instance is None
+    """Return whether only a taken id can keep an envelope from being stored, and its texts are safe in any character set."""
+    keys = envelope.unique_key, envelope.idempotency_key, envelope.single_instance
+    return keys == (None, None, None) and (envelope.lane is None or envelope.lane.isascii())
 
 
 def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
@@ -86,6 +87,8 @@ def _columns(envelope: Envelope) -> dict[str, Any]:
         "idempotency_key": _bytes(envelope.idempotency_key),
         "idempotency_ttl": 0 if envelope.idempotency_key is None else envelope.idempotency_ttl,
         "single_instance": _bytes(envelope.single_instance),
+        "lane": _bytes(envelope.lane),
+        "cost": envelope.cost,
         "sealed": envelope.data,
     }
 

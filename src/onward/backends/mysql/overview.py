@@ -42,8 +42,14 @@ def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
 def queues_with_work(tx: Transaction, prefix: str, after: str, limit: int) -> QueuePage:
     found = _found(tx, LIVE - {State.EXECUTING}, prefix, after, min(limit, OVERVIEW_QUEUES))
     looks = {name: tx.ask("next_due", queue=name) for _, name in found}
-    has_work = {name for name, look in looks.items() for due, now in look.rows() if due is not None and due <= now}
+    has_work = {name for name, look in looks.items() if _has_work(*look.rows()[0])}
     return queue_page([(state, name, name in has_work) for state, name in found], min(limit, OVERVIEW_QUEUES))
+
+
+def _has_work(paused: int, available: int, _laned: int, *instants: int | None) -> bool:
+    """Return whether a job waits or is due, from a row of `next_due`; not whether limits leave room for it."""
+    *due, now = instants
+    return not paused and bool(available or any(at is not None and now is not None and at <= now for at in due))
 
 
 def _found(

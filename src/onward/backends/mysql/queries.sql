@@ -28,11 +28,11 @@ ROLLBACK;
 
 -- name: enqueue
 -- All or nothing: an id that is live, or a key that is held, makes it fail.
-INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -priority,
-       CASE WHEN due <= now THEN -priority ELSE 0 END, due, expires_at, max_crashes, enqueued_at, unique_key, unique_key,
-       idempotency_key, idempotency_ttl, single_instance, job, substr(:sealed, start, length)
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -priority, due, expires_at, max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job,
+       substr(:sealed, start, length)
   FROM (SELECT given.*, clock.now, greatest(now + delay, coalesce(not_before, now + delay)) AS due
           FROM (SELECT :now AS now) AS clock
          STRAIGHT_JOIN JSON_TABLE(:envelopes, '$[*]' COLUMNS (
@@ -42,14 +42,15 @@ SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -p
                    delay decimal(30) PATH '$[8]' DEFAULT '0' ON EMPTY, not_before decimal(30) PATH '$[9]',
                    expires_at decimal(30) PATH '$[10]', unique_key longtext PATH '$[11]',
                    idempotency_key longtext PATH '$[12]', idempotency_ttl decimal(30) PATH '$[13]' DEFAULT '0' ON EMPTY,
-                   single_instance longtext PATH '$[14]')) AS given) AS new;
+                   single_instance longtext PATH '$[14]', lane longtext PATH '$[15]', cost int PATH '$[16]'))
+           AS given) AS new;
 
 -- name: enqueue_one
 -- One that is due, which is what most callers bring: half the work of a batch of one.
-INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
-        :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+VALUES (:id, :queue, 'available', :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
+        :idempotency_key, :idempotency_ttl, :single_instance, :lane, :cost, :job, :sealed);
 
 -- name: this_database
 -- The database in which a connection finds Onward's tables; the time of the first migration tells two of one name apart.
@@ -133,7 +134,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- In the shape of `candidates`.
 SELECT id, queue, delivery, sealed,
        JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent, convert(idempotency_key USING utf8mb4),
-                  idempotency_ttl, convert(single_instance USING utf8mb4)),
+                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4)),
        started_at
   FROM onward_jobs FORCE INDEX (owner_idx)
  WHERE owner = :owner AND state = 'executing'
@@ -146,27 +147,35 @@ SELECT id, delivery FROM onward_jobs FORCE INDEX (owner_idx) WHERE owner = :owne
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- When this queue has work: 0 is now, NULL is never.  And the time.  One queue at a time, here and below: only with a value
--- that is known does the server look at one end of an index instead of walking along it.
-SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL) THEN NULL
-            WHEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue) THEN 0
-            ELSE least(coalesce(scheduled, retryable), coalesce(retryable, scheduled)) END,
-       :now
-  FROM (SELECT min(available_at) AS scheduled FROM onward_jobs FORCE INDEX (place_idx)
-         WHERE state = 'scheduled' AND queue = :queue AND place = 0) AS scheduled
- CROSS JOIN (SELECT min(available_at) AS retryable FROM onward_jobs FORCE INDEX (place_idx)
-              WHERE state = 'retryable' AND queue = :queue AND place = 0) AS retryable;
+-- Is it paused; does a job wait; has it lanes or a limit; when the next job falls due; and the time.  One queue at a time, here
+-- and below: only with a value that is known does the server look at one end of an index instead of walking along it.
+SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue AND place > 500)
+    OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue),
+       scheduled.at, booked.at, retryable.at, :now
+  FROM (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL) AS scheduled
+ CROSS JOIN (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
+              WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL) AS booked
+ CROSS JOIN (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
+              WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL) AS retryable;
 
 -- name: anything_to_do
--- Is it paused; is there anything to cancel because it has expired, to promote, to hand out?
+-- Is it paused; is there anything to cancel because it has expired, to promote, to promote of what was booked, to hand out; has
+-- it lanes or a limit?
 SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (expiry_idx)
                 WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
+                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
     OR EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue);
+                WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL AND available_at <= :now),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue AND place > 500)
+    OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue);
 
 -- name: expired
 SELECT id
@@ -185,9 +194,9 @@ SELECT job.id
 
 -- name: due
 -- One state after the other: together they would have to be sorted, all that is due.
-SELECT available_at, id
+SELECT available_at, id, lane IS NOT NULL
   FROM onward_jobs FORCE INDEX (place_idx)
- WHERE state = :state AND queue = :queue AND place = 0 AND available_at <= :now
+ WHERE state = :state AND queue = :queue AND place = :place AND line IS NULL AND available_at <= :now
  ORDER BY available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
@@ -195,29 +204,34 @@ SELECT available_at, id
 -- name: promote
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-   SET job.state = 'available', job.place = job.`rank`
+   SET job.state = 'available', job.booked = NULL
  WHERE job.state IN ('scheduled', 'retryable');
 
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  Rows that another turn has locked are
 -- left to it.  The token is that of the claim that follows; what a job that is claimed for the first time leaves at its
--- defaults is left out.  If something has to be promoted first, `unless_due` finds nothing: all turns lock what is due before
--- what is available.
+-- defaults is left out.  If something has to be promoted first, or if the queue has lanes or a limit, `unless_due` finds
+-- nothing: all turns lock what is due before what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
               OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
             THEN JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent,
                             convert(idempotency_key USING utf8mb4), idempotency_ttl,
-                            convert(single_instance USING utf8mb4)) END
+                            convert(single_instance USING utf8mb4), NULL) END
   FROM onward_jobs FORCE INDEX (place_idx)
- WHERE state = 'available' AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ WHERE state = 'available' AND queue = :queue AND place < 500 AND (expires_at IS NULL OR expires_at > :now)
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
    AND (NOT :unless_due
         OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
+                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
        AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now))
- ORDER BY place, available_at, id
+                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
+       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL AND available_at <= :now)
+       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'available' AND queue = :queue AND place > 500)
+       AND NOT EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue))
+ ORDER BY place, line, available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
@@ -225,10 +239,10 @@ SELECT id, queue, delivery + 1, sealed,
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.id, job.queue, job.delivery + 1, job.sealed,
        CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
-              OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance) IS NOT NULL
+              OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance, job.lane) IS NOT NULL
             THEN JSON_ARRAY(job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
                             convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl,
-                            convert(job.single_instance USING utf8mb4)) END
+                            convert(job.single_instance USING utf8mb4), convert(job.lane USING utf8mb4)) END
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE (job.state = 'available' OR job.state IN ('scheduled', 'retryable') AND job.available_at <= :now)
@@ -241,8 +255,155 @@ SELECT job.id, job.queue, job.delivery + 1, job.sealed,
 -- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-   SET job.state = 'executing', job.place = 0, job.delivery = job.delivery + 1, job.owner = :owner, job.started_at = :at
+   SET job.state = 'executing', job.delivery = job.delivery + 1, job.owner = :owner, job.started_at = :at
  WHERE job.state = 'available';
+
+-- Lanes.  A walk jumps from lane to lane along `place_idx`, whose jobs with lanes stand behind all others, 1000 places further.
+
+-- name: next_places
+-- The next ones of plain jobs and of jobs with lanes; each as long as there is one bound and no other.
+SELECT (SELECT min(place) FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'available' AND queue = :queue AND place > :plain),
+       (SELECT min(place) FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'available' AND queue = :queue AND place > :laned);
+
+-- name: walk_lanes
+-- One jump, from the lane in one variable into another.  A variable is a value that is known: the server looks at one end of
+-- the index, and one packet has many jumps.  `SET` would lock what it reads.
+SELECT (SELECT line FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'available' AND queue = :queue AND place = :place AND line > :lane
+         ORDER BY line
+         LIMIT 1) INTO :into;
+
+-- name: walked_lanes
+SELECT concat_ws(char(10), :variables);
+
+-- name: lane_heads
+-- The first jobs of a line, in the shape of `candidates`, and what a walk asks of them.  Several lines are one union.
+SELECT id, queue, delivery + 1, sealed,
+       JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent, convert(idempotency_key USING utf8mb4),
+                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4)),
+       place, line, crashes, cost
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place = :place AND line <=> :line
+   AND (expires_at IS NULL OR expires_at > :now)
+ ORDER BY available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: seen_heads
+-- The same for a look that claims nothing.
+SELECT id, queue, 0, NULL, NULL, place, line, crashes, cost
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place = :place AND line <=> :line
+   AND (expires_at IS NULL OR expires_at > :now)
+ ORDER BY available_at, id
+ LIMIT :limit;
+
+-- name: any_gate
+SELECT EXISTS (SELECT 1 FROM onward_gates);
+
+-- name: lock_stripes
+-- What another turn has is left to it.  Only a statement after this one may count: it sees all that was committed before.
+SELECT stripe.number
+  FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number int PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_stripes AS stripe FORCE INDEX (PRIMARY) ON stripe.number = wanted.number
+   FOR UPDATE SKIP LOCKED;
+
+-- name: running_in_queue
+SELECT count(*) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
+
+-- name: running_between
+-- In all queues.  Looks at what runs, and at nothing else.
+SELECT count(*)
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'executing' AND line >= :lane AND line < :behind AND (:since = 0 OR started_at >= :since);
+
+-- name: running_in_lanes
+-- The same for many lanes: a look for each, in each queue of which a job runs.
+SELECT wanted.lane, count(*)
+  FROM (SELECT DISTINCT queue FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing') AS serving
+ STRAIGHT_JOIN JSON_TABLE(:lanes, '$[*]' COLUMNS (lane varchar(500) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (place_idx)
+    ON job.state = 'executing' AND job.queue = serving.queue AND job.place = 0 AND job.line = cast(wanted.lane AS binary)
+ GROUP BY wanted.lane;
+
+-- name: gates_of
+SELECT gate.queue, gate.lane, full_at, charged_at, shut_until, shut_for
+  FROM JSON_TABLE(:scopes, '$[*]' COLUMNS (queue varchar(100) PATH '$[0]', lane varchar(500) PATH '$[1]')) AS wanted
+ STRAIGHT_JOIN onward_gates AS gate FORCE INDEX (PRIMARY)
+    ON gate.queue = wanted.queue AND gate.lane = cast(wanted.lane AS binary);
+
+-- name: book
+UPDATE JSON_TABLE(:booked, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', at bigint PATH '$[1]')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.state = 'scheduled', job.booked = true, job.available_at = wanted.at
+ WHERE job.state = 'available';
+
+-- name: clock
+SELECT :now;
+
+-- name: limits
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
+       chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits;
+
+-- name: lock_limit
+SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+
+-- name: declare_limit
+-- The time comes last: it decides about the others.
+INSERT INTO onward_limits (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)
+VALUES (:kind, :named, :declared_at, :declared_running, :declared_tokens, :declared_period, :declared_burst)
+    ON DUPLICATE KEY UPDATE
+       declared_running = CASE WHEN declared_at <= :declared_at THEN :declared_running ELSE declared_running END,
+       declared_tokens = CASE WHEN declared_at <= :declared_at THEN :declared_tokens ELSE declared_tokens END,
+       declared_period = CASE WHEN declared_at <= :declared_at THEN :declared_period ELSE declared_period END,
+       declared_burst = CASE WHEN declared_at <= :declared_at THEN :declared_burst ELSE declared_burst END,
+       declared_at = greatest(declared_at, :declared_at);
+
+-- name: choose_limit
+INSERT INTO onward_limits (kind, name, chosen_running, chosen_tokens, chosen_period, chosen_burst)
+VALUES (:kind, :named, :chosen_running, :chosen_tokens, :chosen_period, :chosen_burst)
+    ON DUPLICATE KEY UPDATE chosen_running = :chosen_running, chosen_tokens = :chosen_tokens,
+       chosen_period = :chosen_period, chosen_burst = :chosen_burst;
+
+-- name: drop_limit
+DELETE FROM onward_limits
+ WHERE kind = :kind AND name = :named
+   AND coalesce(declared_running, declared_tokens, chosen_running, chosen_tokens) IS NULL;
+
+-- name: count_running
+-- There is nothing to write: `place_idx` has every job that runs, with a lane or without.
+DO length(:queue);
+
+-- name: lock_gate
+INSERT INTO onward_gates (queue, lane) VALUES (:queue, :lane) ON DUPLICATE KEY UPDATE queue = onward_gates.queue;
+SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+  FROM onward_gates FORCE INDEX (PRIMARY)
+ WHERE queue = :queue AND lane = :lane
+   FOR UPDATE;
+
+-- name: put_gate
+REPLACE INTO onward_gates (queue, lane, full_at, charged_at, shut_until, shut_for)
+VALUES (:queue, :lane, :full_at, :charged_at, :shut_until, :shut_for);
+
+-- name: charge_gate
+-- A gate that is shut meanwhile stays shut.
+INSERT INTO onward_gates (queue, lane, full_at, charged_at) VALUES (:queue, :lane, :full_at, :charged_at)
+    ON DUPLICATE KEY UPDATE full_at = :full_at, charged_at = :charged_at;
+
+-- name: gates
+SELECT queue, lane, full_at, charged_at, shut_until, shut_for
+  FROM onward_gates FORCE INDEX (PRIMARY)
+ WHERE queue > :after_queue OR (queue = :after_queue AND lane > :after_lane)
+ ORDER BY queue, lane
+ LIMIT :limit;
+
+-- name: drop_gate
+DELETE FROM onward_gates
+ WHERE queue = :queue AND lane = :lane AND full_at = :full_at AND charged_at = :charged_at AND shut_until = :shut_until
+   AND shut_for = :shut_for;
 
 -- name: lock_holds
 -- Every key that is wanted has a row now, which this transaction keeps locked until the commit.  In the order of the keys,
@@ -319,15 +480,15 @@ SELECT job.id
   FROM JSON_TABLE(:waiters, '$[*]' COLUMNS (queue varchar(100) PATH '$[0]', at bigint PATH '$[1]', id varchar(64) PATH '$[2]'))
     AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (place_idx)
-    ON job.state = 'scheduled' AND job.queue = wanted.queue AND job.place = 0 AND job.available_at = wanted.at
-   AND job.id = wanted.id
+    ON job.state = 'scheduled' AND job.queue = wanted.queue AND job.place = 0 AND job.line IS NULL
+   AND job.available_at = wanted.at AND job.id = wanted.id
  WHERE job.waiting = true
    FOR UPDATE SKIP LOCKED;
 
 -- name: wake_waiters
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-   SET job.state = 'available', job.place = job.`rank`, job.available_at = :now
+   SET job.state = 'available', job.booked = NULL, job.available_at = :now
  WHERE job.state = 'scheduled';
 
 -- name: settle
@@ -355,10 +516,10 @@ SELECT run.*
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
 SELECT job.id, 'completed', NOT :keep, :now, queue, job, `rank`, delivery, attempts + 1, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, NULL, progress,
+       idempotency_ttl, single_instance, lane, cost, NULL, progress,
        CASE WHEN :keep THEN substr(:results, start, length) END, CASE WHEN :keep THEN sealed END
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', start bigint PATH '$[2]',
                                            length bigint PATH '$[3]')) AS lease
@@ -377,11 +538,11 @@ DELETE job
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
 SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery, attempts + lease.ran,
        crashes + lease.crashed, interruptions + lease.interrupted, max_crashes, available_at, enqueued_at, started_at,
-       expires_at, job.owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lease.reason,
-       progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
+       expires_at, job.owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost,
+       lease.reason, progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
        CASE WHEN lease.keep THEN sealed END
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
@@ -401,14 +562,13 @@ DELETE job
 -- scheduled, and every move there writes it: it need not be cleared when it is claimed.
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
-           place bigint PATH '$[4]', available_at bigint PATH '$[5]', attempts int PATH '$[6]', crashes int PATH '$[7]',
-           interruptions int PATH '$[8]', waits int PATH '$[9]', waiting int PATH '$[10]', parked_since bigint PATH '$[11]',
-           spent longtext PATH '$[12]', awaits varchar(200) CHARACTER SET utf8mb4 PATH '$[13]')) AS lease
+           available_at bigint PATH '$[4]', attempts int PATH '$[5]', crashes int PATH '$[6]', interruptions int PATH '$[7]',
+           waits int PATH '$[8]', waiting int PATH '$[9]', parked_since bigint PATH '$[10]', spent longtext PATH '$[11]',
+           awaits varchar(200) CHARACTER SET utf8mb4 PATH '$[12]')) AS lease
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
-   SET job.state = lease.goes_to, job.place = lease.place, job.available_at = lease.available_at,
-       job.attempts = lease.attempts, job.crashes = lease.crashes, job.interruptions = lease.interruptions,
-       job.waits = lease.waits, job.waiting = lease.waiting, job.parked_since = lease.parked_since, job.spent = lease.spent,
-       job.awaits = lease.awaits, job.owner = NULL
+   SET job.state = lease.goes_to, job.available_at = lease.available_at, job.attempts = lease.attempts,
+       job.crashes = lease.crashes, job.interruptions = lease.interruptions, job.waits = lease.waits, job.waiting = lease.waiting,
+       job.parked_since = lease.parked_since, job.spent = lease.spent, job.awaits = lease.awaits, job.owner = NULL
  WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing';
 
 -- name: count_ended
@@ -459,10 +619,10 @@ SELECT job.id, job.state, job.queue
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
 SELECT job.id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, wanted.reason, progress, NULL, sealed
+       idempotency_ttl, single_instance, lane, cost, wanted.reason, progress, NULL, sealed
   FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing'
@@ -483,7 +643,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: make_due
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-   SET job.state = 'available', job.place = job.`rank`, job.available_at = :now
+   SET job.state = 'available', job.booked = NULL, job.available_at = :now
  WHERE job.state IN ('scheduled', 'retryable');
 
 -- name: pick
@@ -631,10 +791,10 @@ SELECT done.id
 
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
-INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, delivery, max_crashes, enqueued_at,
-                         unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
-       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+SELECT done.id, queue, 'available', `rank`, :now, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -785,11 +945,10 @@ SELECT trx_mysql_thread_id, timestampdiff(SECOND, trx_started, now())
 
 -- name: join
 -- A live id and a held key leave things as they are, and lock what is in the way.
-INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT :id, :queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, :rank_, CASE WHEN due <= now THEN :rank_ ELSE 0 END,
-       due, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key, :idempotency_key, :idempotency_ttl,
-       :single_instance, :job, :sealed
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+SELECT :id, :queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, :rank_, due, :expires_at, :max_crashes,
+       :enqueued_at, :unique_key, :unique_key, :idempotency_key, :idempotency_ttl, :single_instance, :lane, :cost, :job, :sealed
   FROM (SELECT now, greatest(now + :delay, coalesce(:not_before, now + :delay)) AS due FROM (SELECT :now AS now) AS clock) AS new
     ON DUPLICATE KEY UPDATE id = onward_jobs.id;
 
@@ -808,10 +967,10 @@ UPDATE onward_jobs SET key_held = NULL, asked = true, cancel_reason = coalesce(c
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
 SELECT id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, :reason, progress, NULL, sealed
+       single_instance, lane, cost, :reason, progress, NULL, sealed
   FROM onward_jobs
  WHERE id = :id AND state <> 'executing'
    FOR UPDATE;

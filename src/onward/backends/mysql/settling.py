@@ -14,6 +14,7 @@ from typing import NamedTuple
 from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.backends.sql.limits import change_gate
 from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
@@ -49,6 +50,7 @@ class Settling:
             if reply.count != expected:
                 raise FenceMismatch
         self._tx.ended += len(self._settlements)
+        _wake_lanes(self._tx, self._settlements)
         return [_COMPLETED] * len(self._settlements)
 
     @property
@@ -96,6 +98,10 @@ def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, 
         _follow_up(tx, settlements[at], what.to)
     snoozed = [settlements[at] for at, what in fates.items() if what.to is State.SCHEDULED]
     write_snoozed(tx, {each.lease.envelope.id: each for each in snoozed})
+    _wake_lanes(tx, [settlements[at] for at in fates])
+    for at in fates:
+        if (change := settlements[at].gate) is not None:
+            change_gate(tx, change, found[at].now)
     if ending is not None:  # last: no job is stored or locked once keys are
         ending.end(
             (_waiter(settlements[at], found[at], fates[at]), each)
@@ -168,6 +174,7 @@ def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
     """Return whether only a lost lease can keep these settlements from completing their jobs."""
     return len({each.lease.envelope.id for each in settlements}) == len(settlements) and all(
         each.move == "ack"
+        and each.gate is None
         and each.reason is None
         and each.failure is None
         and each.lease.hold is Hold.FREE
@@ -228,11 +235,10 @@ def _finished(settlement: Settlement, what: Fate, results: _Results) -> Row:
 
 
 def _put_back(settlement: Settlement, found: _Locked, what: Fate) -> Row:
-    place = found.rank if what.to is State.AVAILABLE else 0
     available_at = found.available_at if what.due is None else what.due
     counters = found.attempts + what.attempts, found.crashes + what.crashes, found.interruptions + what.interruptions
     waiting = what.waits, int(what.waits > 0 and what.parked_since is None), what.parked_since, what.spent, what.awaits
-    return (*_fence(settlement), what.to, place, available_at, *counters, *waiting)
+    return (*_fence(settlement), what.to, available_at, *counters, *waiting)
 
 
 def _follow_up(tx: Transaction, settlement: Settlement, to: State) -> None:
@@ -240,6 +246,11 @@ def _follow_up(tx: Transaction, settlement: Settlement, to: State) -> None:
         enqueueing.enqueue(tx, [settlement.dead_letter])
     if is_due_at_once(settlement, to):
         tx.wakes.add(settlement.lease.envelope.queue)
+
+
+def _wake_lanes(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Wake workers of this process if a slot of a limit may be free now."""
+    tx.wakes |= {each.lease.envelope.queue for each in settlements if each.lease.lane is not None}
 
 
 def _fence(settlement: Settlement) -> tuple[str, int, str]:

@@ -6,7 +6,7 @@ fails, the server does not execute those after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -74,16 +74,27 @@ class Transaction:
 
     def ask(self, name: str, **parameters: object) -> Reply:
         """Send a statement, at once or with the next ones."""
-        texts, names, count = self._sql[name]
+        reply = Reply(self)
+        self._send(self._written(name, parameters), self._sql[name].number, reply)
+        return reply
+
+    def _written(self, name: str, parameters: Mapping[str, object]) -> bytes:
+        texts, names, _ = self._sql[name]
         values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
-        sql = b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))
+        return b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))
+
+    def _send(self, sql: bytes, count: int, reply: Reply) -> None:
         if len(sql) > self.room:
             raise BackendRefused(
                 f"{self._connection.place}: this needs a statement of {len(sql):,} bytes, and the server accepts "
                 f"{self.room:,}: raise its max_allowed_packet; nothing of the call was applied"
             )
-        reply = Reply(self)
         self._unsent.append((sql, count, reply))
+
+    def ask_each(self, name: str, each: Sequence[Mapping[str, object]]) -> Reply:
+        """Send one statement: the union of what this SELECT finds with each of these parameters."""
+        reply = Reply(self)
+        self._send(b"(" + b") UNION ALL (".join(self._written(name, given) for given in each) + b")", 1, reply)
         return reply
 
     def flush(self) -> None:

@@ -24,8 +24,7 @@ class MySQLTransfer(SqlTransfer):
 def _derived(name: str, row: Columns) -> Columns:
     """Return the columns that only indexes of this database are made of."""
     if name == "restore_live":
-        place = row["rank"] if row["state"] == "available" else 0
-        return {"place": place, "waiting": row["waits"] > 0 and row["parked_since"] is None}
+        return {"waiting": row["waits"] > 0 and row["parked_since"] is None}
     return {"tombstone": False} if name == "restore_dead" else {}
 
 

@@ -60,7 +60,7 @@ _UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have gi
 
 
 class PostgresBackend(
-    ServerBackend, PostgresInspection, PostgresLimits, ServerNotes, PostgresSchedules, PostgresTransfer
+    ServerBackend, PostgresLimits, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer
 ):
     """Jobs in one database, for every process that can reach it."""
 

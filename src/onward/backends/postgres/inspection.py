@@ -25,6 +25,9 @@ class PostgresInspection(SqlInspection[Transaction]):
     @abstractmethod
     def _wake(self, queues: Collection[str]) -> None: ...
 
+    @abstractmethod
+    def _drop_idle_gates(self, tx: Transaction, limit: int) -> None: ...
+
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         found = self._ask("queues_with_work", prefix=prefix, after=after, beyond=rows.beyond(prefix), limit=limit)
         return rows.queue_page(found, limit)
@@ -57,6 +60,7 @@ class PostgresInspection(SqlInspection[Transaction]):
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.ask("drop_spent_holds", limit=limit)
+        self._drop_idle_gates(tx, limit)
         tx.ask("forget_waiters")
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:

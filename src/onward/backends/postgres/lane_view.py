@@ -123,6 +123,7 @@ class PostgresView:
         self.walked: set[str] = set()  # the queues that have lanes or a limit
         self._source = source
         self._ranks: defaultdict[str, set[int]] = defaultdict(set)
+        self._plain: set[tuple[str, int]] = set()  # queues and ranks that have plain jobs
         self._steps: defaultdict[tuple[str, int], _Steps] = defaultdict(_Steps)
         self._lines: dict[tuple[str, int, str], _Line] = {}
         self._bounds: dict[tuple[Kind, str], Bounds] = {}
@@ -155,6 +156,8 @@ class PostgresView:
             return None  # the group is gone by now
 
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[Head]:
+        if lane == PLAIN and (queue, rank) not in self._plain:
+            return []
         line = self._lines.get((queue, rank, lane))
         if line is None or not (line.is_whole or len(line.heads) >= skip + count):
             most = skip + max(count, self._source.limit)
@@ -201,6 +204,7 @@ class PostgresView:
         limit = self._source.limit
         for queue, ranks, heads, bound, gate, running in rows:
             self._ranks[queue].update(ranks or ())
+            self._plain.update((queue, rank) for rank in ranks or ())
             found = heads or []
             for rank, rows_of_rank in groupby(found, key=itemgetter(0)):
                 self._keep(queue, rank, PLAIN, [head[1:] for head in rows_of_rank], limit)

@@ -10,16 +10,21 @@ from onward.backend import Kind
 from onward.backends.postgres.lanes import ScopeReader
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import EVERY_QUEUE
-from onward.backends.sql.limits import SqlLimits
+from onward.backends.sql.limits import SqlLimits, drop_idle_gates
 from onward.flow.limits import Bounds
+from onward.flow.room import Scope
 
 __all__ = ["PostgresLimits"]
 
 Result = TypeVar("Result")
 
+_FIRST = Scope("", "")
+
 
 class PostgresLimits(SqlLimits):
     """Keeps limits, and wakes workers when one may be wider than before."""
+
+    _gates_after = _FIRST
 
     @abstractmethod
     def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
@@ -42,6 +47,11 @@ class PostgresLimits(SqlLimits):
         super().shut(lane, opened=opened)
         if opened:
             self._wake([EVERY_QUEUE])
+
+    def _drop_idle_gates(self, tx: Transaction, limit: int) -> None:
+        """Remove those of the next gates that are full and open; every batch of a prune goes on where the last one ended."""
+        now = tx.ask("clock").value()
+        self._gates_after = drop_idle_gates(tx, self._gates_after, now, limit=limit) or _FIRST
 
     def _lane_view(self, tx: Transaction) -> ScopeReader:
         return ScopeReader(tx)

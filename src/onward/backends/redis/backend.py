@@ -124,7 +124,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
         with errors.translated(self._connections.place):
             outgoing = turning.Outgoing(turn.settlements, owner)
         claim = claim or _NO_CLAIM
-        steered = (claim.begins, self._places.of(claim.queues))
+        steered = (claim.begins, self._places.of(claim.queues), random.getrandbits(31))
         given = (owner, outgoing.others, claim.queues, claim.limit, claim.at_most, *outgoing.acked, *steered)
         answer = self._run("turn", self._now(), *given, beside=outgoing.bytes)
         settled = outgoing.settled(answer[1], answer[2])
@@ -174,7 +174,10 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
     def health(self) -> list[Check]:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             found = server.inspect(connection)
-        return health.checks(found, self._connections.place, self._run("stranded", self._now()))
+        wrong = self._run("wrong_slots")
+        if wrong:
+            self.set_aside_if_it_can()
+        return health.checks(found, self._connections.place, self._run("stranded", self._now()), wrong)
 
     def empty(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
@@ -219,7 +222,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
         while not self._connections.closed:
             due = self._run("look", self._now(), queues)
             if due == _WALK:
-                due = self._run("look_into_lanes", self._now(), queues)
+                due = self._run("look_into_lanes", self._now(), queues, random.getrandbits(31))
             left = deadline - time.monotonic()
             if due == 0 or left <= 0:
                 return

@@ -10,7 +10,7 @@ __all__ = ["checks"]
 _NEARLY_FULL = 0.9
 
 
-def checks(server: Server, place: str, stranded: int) -> list[Check]:
+def checks(server: Server, place: str, stranded: int, wrong_slots: int) -> list[Check]:
     return [
         Check(name="server", status="ok", detail=f"{server.product} {server.version}, {place}"),
         _role(server),
@@ -18,6 +18,7 @@ def checks(server: Server, place: str, stranded: int) -> list[Check]:
         _memory(server),
         Check(name="waking", status="ok", detail="a blocking pop on a list that carries no jobs"),
         _leases(stranded),
+        _slots(wrong_slots),
     ]
 
 
@@ -64,4 +65,15 @@ def _leases(stranded: int) -> Check:
         name="leases",
         status="warn",
         detail=f"running jobs without a live session: {stranded}; they come back with the next sweep (`onward reap` now)",
+    )
+
+
+def _slots(wrong: int) -> Check:
+    """Check whether limits count the leases that there are."""
+    if not wrong:
+        return Check(name="limits", status="ok", detail="every running job is counted once")
+    return Check(
+        name="limits",
+        status="warn",
+        detail=f"running jobs that were counted wrongly: {wrong}; they have been counted anew, and the log says more",
     )

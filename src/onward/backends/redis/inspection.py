@@ -49,6 +49,8 @@ class _Hidden(Exception):
 class RedisInspection:
     """The `Inspection` half of the backend."""
 
+    _gates_cursor = "0"  # where the next prune goes on to look for gates to drop
+
     @abstractmethod
     def set_aside_if_it_can(self) -> int: ...
 
@@ -157,8 +159,9 @@ class RedisInspection:
         limit: int = 500,
     ) -> Pruned:
         by_state = [cutoffs.get(state) for state in _FINISHED]
-        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run)
-        following, found = self._run("prune", self._now(), *given)
+        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run, self._gates_cursor)
+        following, found, cursor = self._run("prune", self._now(), *given)
+        self._gates_cursor = cursor.decode()
         removed = Counter((name.decode(), STATES[number]) for name, number in found)
         return Pruned(removed=dict(removed), next=None if following is None else following.decode())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -81,9 +81,10 @@ class RedisLimits:
     @set_aside_and_repeat
     def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         now, found = self._run("limits", self._now())
-        rows = {field.decode(): (_row(field.decode(), raw), running, gate) for field, raw, running, gate in found}
-        seen = _Seen(now, {_scope(row): (running, _gate(gate)) for row, running, gate in rows.values()})
-        return [state_of(rows[field][0], seen) for field in sorted(rows)[:at_most]]
+        states = [
+            state_of(_row(field.decode(), raw), _Seen(now, running, _gate(gate))) for field, raw, running, gate in found
+        ]
+        return sorted(states, key=lambda state: (state.row.kind, state.row.name))[:at_most]
 
     @set_aside_and_repeat
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
@@ -95,18 +96,18 @@ class RedisLimits:
 
 
 class _Seen:
-    """What `state_of` asks, from the answer of the script."""
+    """What `state_of` asks of one limit, from the answer of the script."""
 
-    def __init__(self, now: int, scopes: Mapping[Scope, tuple[int, Gate]]) -> None:
+    def __init__(self, now: int, running: int, gate: Gate) -> None:
         self.now = now
-        self._scopes = scopes
+        self._running = running
+        self._gate = gate
 
     def gate(self, scope: Scope) -> Gate:
-        return self._scopes[scope][1]
+        return self._gate
 
     def running(self, scope: Scope, since: int = 0) -> int:
-        assert since == 0
-        return self._scopes[scope][0]
+        return self._running
 
 
 def declared(rows: Sequence[LimitRow]) -> list[tuple[Any, ...]] | None:
@@ -143,7 +144,3 @@ def _gate(raw: bytes | None) -> Gate:
     full_at, written_at, shut_until, shut_for = _GATE.unpack(raw)
     # Numbers of the scripts have 53 bits: what is near the end of time stands for it.
     return Gate(Bucket(full_at, written_at), FOREVER if shut_until > FOREVER - 64 else shut_until, shut_for)
-
-
-def _scope(row: LimitRow) -> Scope:
-    return Scope.of_queue(row.name) if row.kind == "queue" else Scope.of_lane(f"{row.name}/")

@@ -36,12 +36,10 @@ def _queues(tx: SqlTransaction, at_most: int) -> list[QueueCounts]:
     running = tx.ask("overview_running_by_queue", at_most=at_most)
     stopped = tx.ask("paused_queues")
     counts: defaultdict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(sorted(LIVE), 0))
-    # Jobs with lanes may be counted apart, and those that are booked.
-    for name, available in due.rows():
+    for name, available in due.rows():  # jobs with lanes may be counted apart
         counts[name][State.AVAILABLE] = min(at_most, counts[name][State.AVAILABLE] + available)
     for name, scheduled, retryable in later.rows():
-        counts[name][State.SCHEDULED] = min(at_most, counts[name][State.SCHEDULED] + scheduled)
-        counts[name][State.RETRYABLE] = min(at_most, counts[name][State.RETRYABLE] + retryable)
+        counts[name][State.SCHEDULED], counts[name][State.RETRYABLE] = scheduled, retryable
     for name, executing in running.rows():
         counts[name][State.EXECUTING] = executing
     paused = {name for (name,) in stopped.rows()}

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Claim
-from onward.backends.sql.limits import lane_shown
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.lanes import LanesSeen, LineJob, opens_at, promote_booked, walk_lanes, would_claim
@@ -143,8 +142,10 @@ def _claim_by_lanes(
     if not picks:
         return Claimed([], found.more, found.awaits_slots)
     jobs = _picked(tx, picks)
-    for name, counted in (("claim", False), ("claim_counted", True)):
-        rowids = [pick.job.rowid for pick in picks if (pick.job.queue in limited) is counted]
+    # The runs of plain jobs are counted by the lane that this gives them.
+    counted = [pick.job.rowid for pick in picks if pick.job.queue in limited] if limited else []
+    others = [pick.job.rowid for pick in picks if pick.job.queue not in limited]
+    for name, rowids in (("claim", others), ("claim_counted", counted)):
         if rowids:
             tx.run(name, (owner, tx.now, as_json(rowids)))
     return Claimed(_leases(tx, jobs, owner, expires_at), found.more, found.awaits_slots)
@@ -257,7 +258,7 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
                 waits=job.waits,
                 parked_since=job.parked_since,
                 spent=job.spent,
-                lane=lane_shown(job.lane),
+                lane=job.lane or None,
                 probe=job.probe,
             )
         )

@@ -78,8 +78,10 @@ class _Lanes:
 class _Line:
     """The first jobs of a lane, as far as they were read."""
 
-    def __init__(self) -> None:
-        self.jobs: list[LineJob] = []
+    __slots__ = ("ended", "jobs")
+
+    def __init__(self, jobs: list[LineJob] | None = None) -> None:
+        self.jobs = jobs or []
         self.ended = False
 
 
@@ -114,17 +116,21 @@ class LanesInFile:
         if self._ranks[queue][1] != rank:
             return None
         parts = self._lanes.setdefault((queue, rank), [])
-        known = next((part for part in parts if part.knows(after)), None)
-        if known is None:
-            known = self._read_lanes(queue, rank, after, _FEW if not parts else max(_FEW, self._wanted))
-            parts.append(known)
-        lane = known.behind(after)
+        for part in parts:
+            if part.knows(after):
+                break
+        else:
+            part = self._read_lanes(queue, rank, after, _FEW if not parts else max(_FEW, self._wanted))
+            parts.insert(0, part)
+        lane = part.behind(after)
         return lane if lane is not None and lane < before else None
 
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[LineJob]:
         if lane == PLAIN and self._ranks[queue][0] != rank:
             return []
-        line = self._lines.setdefault((queue, rank, lane), _Line())
+        line = self._lines.get((queue, rank, lane))
+        if line is None:
+            line = self._lines[queue, rank, lane] = _Line()
         missing = skip + count - len(line.jobs)
         if missing > 0 and not line.ended:
             self._read_jobs(line, queue, rank, lane, missing)
@@ -176,7 +182,8 @@ class LanesInFile:
         heads = _decode(self._tx.value("lane_heads", (queue, rank, after, self.now, count)))
         for head in heads:
             head.queue = queue
-            self._lines.setdefault((queue, rank, head.lane), _Line()).jobs[:1] = [head]
+            if (queue, rank, head.lane) not in self._lines:
+                self._lines[queue, rank, head.lane] = _Line([head])
         self._near = [head.lane for head in heads]
         return _Lanes(after, self._near, to_the_end=len(heads) < count)
 

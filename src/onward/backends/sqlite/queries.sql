@@ -118,9 +118,9 @@ SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 -- A look without the write lock: is there anything in this queue to hand out (if any is wanted), to promote or to expire?
 -- 0: no, 1: yes, 2: there are jobs, and limits or lanes decide whether any may start.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                          WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NULL AND available_at <= ?2)
-              OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-                          WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND available_at <= ?2)
+                          WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+              OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
                           WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
                             AND expires_at <= ?2)
@@ -129,7 +129,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
             WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                           WHERE queue = ?1 AND state = 'available' AND lane <> '') THEN 2
             WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                          WHERE queue = ?1 AND state = 'available' AND ifnull(lane, '') = '')
+                          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
             THEN 1 + EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
             ELSE 0
        END;
@@ -137,27 +137,27 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
 -- name: next_due
 -- When this queue has work: 0 is now, NULL is never; and whether lanes or a limit decide, so that a walk has to tell.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                          WHERE queue = ?1 AND state = 'available' AND ifnull(lane, '') = '')
+                          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
             THEN 0
        END,
        (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
-         WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NULL ORDER BY available_at LIMIT 1),
-       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-         WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NOT NULL ORDER BY available_at LIMIT 1),
+         WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
        EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                 WHERE queue = ?1 AND state = 'available' AND lane <> '')
        OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1);
 
 -- name: past_its_time
--- Whether anything of this queue has expired, or is due; 2: what is due was booked, too.
-SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-                          WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND available_at <= ?2)
+-- Whether anything of this queue has expired or is due; 2: what was booked is due.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                          WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
             THEN 2
             ELSE EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
                           WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
                             AND expires_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                          WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NULL AND available_at <= ?2)
+                          WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
        END;
 
 -- name: expired
@@ -171,7 +171,7 @@ SELECT rowid
 UPDATE onward_jobs SET state = 'available'
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                  WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NULL AND available_at <= ?2
+                  WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2
                   ORDER BY available_at, id
                   LIMIT ?3);
 
@@ -179,8 +179,8 @@ UPDATE onward_jobs SET state = 'available'
 -- Apart from others: so many may be booked in one lane that they would hold up what else is due.
 UPDATE onward_jobs SET state = 'available', booked = NULL
  WHERE rowid IN (SELECT rowid
-                   FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-                  WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND available_at <= ?2
+                   FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                  WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2
                   ORDER BY available_at, id
                   LIMIT ?3);
 
@@ -202,7 +202,7 @@ SELECT json_group_array(
        OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE queue = ?1 AND state = 'available' AND ifnull(lane, '') = '' AND (expires_at IS NULL OR expires_at > ?2)
+         WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY rank, available_at, id
          LIMIT ?3);
 
@@ -231,7 +231,7 @@ UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = ?1,
 -- name: next_rank
 -- The next lower priority of plain jobs, and of lanes; and what there is to look up at all.
 SELECT (SELECT rank FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE queue = ?1 AND rank > ?2 AND state = 'available' AND ifnull(lane, '') = '' ORDER BY rank LIMIT 1),
+         WHERE queue = ?1 AND rank > ?2 AND state = 'available' AND (lane IS NULL OR lane = '') ORDER BY rank LIMIT 1),
        (SELECT rank FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
          WHERE queue = ?1 AND rank > ?2 AND state = 'available' AND lane <> '' ORDER BY rank LIMIT 1),
        EXISTS (SELECT 1 FROM onward_limits),
@@ -270,7 +270,7 @@ SELECT json_group_array(json_array(rowid, id, crashes, cost))
 SELECT json_group_array(json_array(rowid, id, crashes, cost))
   FROM (SELECT rowid, id, crashes, cost
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE queue = ?1 AND rank = ?2 AND state = 'available' AND ifnull(lane, '') = ''
+         WHERE queue = ?1 AND rank = ?2 AND state = 'available' AND (lane IS NULL OR lane = '')
            AND (expires_at IS NULL OR expires_at > ?3)
          ORDER BY available_at, id
          LIMIT ?5 OFFSET ?4);
@@ -544,23 +544,17 @@ SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.dura
  ORDER BY run.job_id, run.token;
 
 -- name: count_live
--- Each count walks one narrow index; jobs with lanes, and booked ones, have their own.
+-- Each count walks one narrow index; jobs with lanes have their own.
 SELECT 'available', (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                      WHERE state = 'available' AND ifnull(lane, '') = '' AND (:queue IS NULL OR queue = :queue))
+                      WHERE state = 'available' AND (lane IS NULL OR lane = '') AND (:queue IS NULL OR queue = :queue))
                   + (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                       WHERE state = 'available' AND lane <> '' AND (:queue IS NULL OR queue = :queue))
  UNION ALL
 SELECT 'executing', count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
  UNION ALL
-SELECT state, sum(number)
-  FROM (SELECT state, count(*) AS number FROM onward_jobs INDEXED BY onward_jobs_due_idx
-         WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND (:queue IS NULL OR queue = :queue)
-         GROUP BY state
-         UNION ALL
-        SELECT state, count(*) FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-         WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND (:queue IS NULL OR queue = :queue)
-         GROUP BY state)
+SELECT state, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
+ WHERE state IN ('scheduled', 'retryable') AND (:queue IS NULL OR queue = :queue)
  GROUP BY state;
 
 -- name: count_finished
@@ -584,16 +578,13 @@ SELECT 'cancelled', cancelled FROM counted;
 -- name: live_by_queue
 SELECT queue, sum(number)
   FROM (SELECT queue, count(*) AS number FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-         WHERE state = 'available' AND ifnull(lane, '') = '' GROUP BY queue
+         WHERE state = 'available' AND (lane IS NULL OR lane = '') GROUP BY queue
          UNION ALL
         SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
          WHERE state = 'available' AND lane <> '' GROUP BY queue
          UNION ALL
         SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
-         WHERE state IN ('scheduled', 'retryable') AND booked IS NULL GROUP BY queue
-         UNION ALL
-        SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-         WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL GROUP BY queue
+         WHERE state IN ('scheduled', 'retryable') GROUP BY queue
          UNION ALL
         SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue)
  GROUP BY queue;
@@ -602,10 +593,10 @@ SELECT queue, sum(number)
 -- From name to name along the indexes: the jobs between are passed over.
 WITH RECURSIVE ready (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-     WHERE state = 'available' AND ifnull(lane, '') = '' AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue >= ?1 AND queue > ?2 AND queue < ?3
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-             WHERE state = 'available' AND ifnull(lane, '') = '' AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
       FROM ready
      WHERE name IS NOT NULL
      LIMIT ?5
@@ -620,20 +611,11 @@ WITH RECURSIVE ready (name) AS (
      LIMIT ?5
 ), later (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx
-     WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     WHERE state IN ('scheduled', 'retryable') AND queue >= ?1 AND queue > ?2 AND queue < ?3
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_due_idx
-             WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
       FROM later
-     WHERE name IS NOT NULL
-     LIMIT ?5
-), booked (name) AS (
-    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-     WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND queue >= ?1 AND queue > ?2 AND queue < ?3
-     UNION ALL
-    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-             WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
-      FROM booked
      WHERE name IS NOT NULL
      LIMIT ?5
 )
@@ -646,17 +628,12 @@ SELECT 'laned', name, NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE que
  WHERE name IS NOT NULL
  UNION ALL
 SELECT 'later', name,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND queue = later.name AND available_at <= ?4)
+       (EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                 WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND booked IS NULL AND available_at <= ?4)
+        OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                    WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND booked = 1 AND available_at <= ?4))
        AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = later.name AND paused_at IS NOT NULL)
   FROM later
- WHERE name IS NOT NULL
- UNION ALL
-SELECT 'booked', name,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-                WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND queue = booked.name AND available_at <= ?4)
-       AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = booked.name AND paused_at IS NOT NULL)
-  FROM booked
  WHERE name IS NOT NULL;
 
 -- name: running
@@ -667,7 +644,7 @@ SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
 -- ends and none is given twice, but when the last one was removed.
 SELECT (SELECT count(*)
-          FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND ifnull(lane, '') = ''
+          FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND (lane IS NULL OR lane = '')
                  UNION ALL
                 SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx WHERE state = 'available' AND lane <> ''
                  LIMIT :at_most)),
@@ -683,18 +660,15 @@ SELECT (SELECT count(*)
 
 -- name: overview_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
-  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') AND booked IS NULL
-         UNION ALL
-        SELECT state FROM onward_jobs INDEXED BY onward_jobs_booked_idx WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL
-         LIMIT :at_most);
+  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT :at_most);
 
 -- name: overview_due_by_queue
 -- From name to name along the indexes: the jobs between are passed over.  A queue that has both has two rows.
 WITH RECURSIVE plain (name) AS (
-    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND ifnull(lane, '') = ''
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' AND (lane IS NULL OR lane = '')
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-             WHERE state = 'available' AND ifnull(lane, '') = '' AND queue > name ORDER BY queue LIMIT 1)
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > name ORDER BY queue LIMIT 1)
       FROM plain
      WHERE name IS NOT NULL
      LIMIT :queues
@@ -708,7 +682,7 @@ WITH RECURSIVE plain (name) AS (
      LIMIT :queues
 )
 SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                                     WHERE state = 'available' AND ifnull(lane, '') = '' AND queue = name LIMIT :at_most))
+                                     WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = name LIMIT :at_most))
   FROM plain
  WHERE name IS NOT NULL
  UNION ALL
@@ -718,33 +692,19 @@ SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_
  WHERE name IS NOT NULL;
 
 -- name: overview_later_by_queue
-WITH RECURSIVE unbooked (name) AS (
-    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') AND booked IS NULL
+WITH RECURSIVE queues (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable')
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_due_idx
-             WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND queue > name ORDER BY queue LIMIT 1)
-      FROM unbooked
-     WHERE name IS NOT NULL
-     LIMIT :queues
-), booked (name) AS (
-    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_booked_idx WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL
-     UNION ALL
-    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-             WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)
-      FROM booked
+             WHERE state IN ('scheduled', 'retryable') AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
      WHERE name IS NOT NULL
      LIMIT :queues
 ), later (name, counts) AS MATERIALIZED (
     SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
                     FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                           WHERE state IN ('scheduled', 'retryable') AND booked IS NULL AND queue = name LIMIT :at_most))
-      FROM unbooked
-     WHERE name IS NOT NULL
-     UNION ALL
-    SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
-                    FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_booked_idx
-                           WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL AND queue = name LIMIT :at_most))
-      FROM booked
+                           WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT :at_most))
+      FROM queues
      WHERE name IS NOT NULL
 )
 SELECT name, counts ->> 0, counts ->> 1 FROM later;

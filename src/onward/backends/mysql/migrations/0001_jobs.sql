@@ -5,15 +5,16 @@
 -- No rollback undoes any of this, and a process may have died half-way: so every statement may be run again.
 --
 -- There are no partial indexes: every row is in every index, and every index that names `state` is written at each move.  So
--- one index serves all that wait: `place` is the rank of an available job and 0 of every other, which leaves those in the
--- order of their time.
+-- one index serves all that wait and counts all that run.  `place` is the rank of an available job, 1000 more if it has a lane,
+-- so that plain jobs stand side by side and one look tells whether there are others; 1 of a job that is booked, and 0 of every
+-- other.  `line` is the lane of a job that is available or runs; of others it is null, which leaves those in the order of their
+-- time.  The server derives both, so no write can forget them.
 
 CREATE TABLE IF NOT EXISTS onward_jobs (
     id varchar(64) NOT NULL PRIMARY KEY,
     queue varchar(100) NOT NULL,
     state varchar(10) NOT NULL,                     -- scheduled, available, executing, retryable
     `rank` bigint NOT NULL,
-    place bigint NOT NULL,
     available_at bigint NOT NULL,
     expires_at bigint,
     delivery bigint NOT NULL DEFAULT 0,             -- the fencing token: grows with every claim
@@ -37,7 +38,7 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     single_instance varbinary(2500),
     spent longtext,
     -- Null, and so without a byte, in every job that does not use them.
-    lane varbinary(2500),                            -- null: the plain line of its queue
+    lane varbinary(1700),                           -- null: the plain line of its queue
     cost int,                                       -- tokens that a start takes, if not 1
     booked boolean,                                 -- true: scheduled for the token of its lane
     flow varchar(64),
@@ -45,11 +46,13 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     awaits varbinary(810),                          -- what a scheduled job waits for: '' its node, else a signal
     progress longblob,
     sealed longblob NOT NULL,
+    place bigint GENERATED ALWAYS AS (CASE WHEN state = 'available' THEN `rank` + CASE WHEN lane IS NULL THEN 0 ELSE 1000 END
+                                           WHEN state = 'scheduled' AND booked THEN 1 ELSE 0 END) STORED,
+    line varbinary(1700) GENERATED ALWAYS AS (CASE WHEN state IN ('available', 'executing') THEN lane END) STORED,
     CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
-    CONSTRAINT CHECK (place = CASE WHEN state = 'available' THEN `rank` ELSE 0 END),
     CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
     CONSTRAINT CHECK (waiting = (waits > 0 AND parked_since IS NULL)),
-    INDEX place_idx (state, queue, place, available_at, id),
+    INDEX place_idx (state, queue, place, line, available_at, id),
     INDEX expiry_idx (queue, expires_at, id),
     INDEX owner_idx (owner, asked, id),
     UNIQUE INDEX held_idx (key_held),
@@ -82,7 +85,7 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     unique_key varbinary(2500),
     idempotency_key varbinary(2500),
     single_instance varbinary(2500),
-    lane varbinary(2500),
+    lane varbinary(1700),
     cost int,
     flow varchar(64),
     node varbinary(810),
@@ -192,7 +195,7 @@ CREATE TABLE IF NOT EXISTS onward_limits (
 -- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
 CREATE TABLE IF NOT EXISTS onward_gates (
     queue varchar(100) NOT NULL,                    -- '': counted over all queues
-    lane varbinary(2500) NOT NULL,                  -- '': all jobs of the queue
+    lane varbinary(1700) NOT NULL,                  -- '': all jobs of the queue
     full_at bigint NOT NULL DEFAULT 0,              -- when all tokens are there again
     charged_at bigint NOT NULL DEFAULT 0,           -- when that was written
     shut_until bigint NOT NULL DEFAULT 0,
@@ -200,3 +203,12 @@ CREATE TABLE IF NOT EXISTS onward_gates (
     CONSTRAINT CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0),
     PRIMARY KEY (queue, lane)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Rows to lock, and nothing else: which of them is locked for a limit follows from its name.  They are always there, for a row
+-- that was made just now is waited for, and not skipped.
+CREATE TABLE IF NOT EXISTS onward_stripes (
+    number int NOT NULL PRIMARY KEY
+) ENGINE = InnoDB;
+INSERT IGNORE INTO onward_stripes (number)
+WITH RECURSIVE numbers AS (SELECT 0 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < 31)
+SELECT 32 * a.number + b.number FROM numbers AS a CROSS JOIN numbers AS b;

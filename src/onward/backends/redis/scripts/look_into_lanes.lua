@@ -1,7 +1,7 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, limits, walking
 -- What `look` answers, where queues have lanes: by the walk that a claim would make.  A walk past so many lanes that cannot
 -- start a job is given up: the caller looks again after a while.
-local now, queues, most_lanes = instant(A[1]), A[2], 1000
+local now, queues, seed, most_lanes = instant(A[1]), A[2], A[3], 1000
 is_lenient = true
 
 local soonest = -1
@@ -14,7 +14,9 @@ end
 for _, queue in ipairs(queues) do
   local seen = redis.call('SMISMEMBER', P .. 'paused', queue, '\n' .. queue)
   if seen[1] == 0 and seen[2] == 1 then
-    local walk = new_walk(now, {limit = 1, released = {}, is_bounded = false, most_lanes = most_lanes, take = function() end})
+    local walk = new_walk(now, {
+      limit = 1, seed = seed, released = {}, is_bounded = false, most_lanes = most_lanes, take = function() end,
+    })
     walk.through(queue, 1)
     if walk.picks > 0 then return 0 end
     if walk.opens_at then is_known(walk.opens_at) end

@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing
--- One batch of a walk over the finished jobs by id.
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing, limits
+-- One batch of a walk over the finished jobs by id, and of one over gates: those that say nothing any more are dropped.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
-local queue, dry_run = A[7], A[8]
+local queue, dry_run, gates_cursor = A[7], A[8], A[9]
 
 even_if_full()
 for _, key in ipairs(dry_run and {} or redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
@@ -9,6 +9,11 @@ for _, key in ipairs(dry_run and {} or redis.call('ZRANGEBYSCORE', P .. 'confirm
   local _, _, till = unpacked(raw or '')
   if type(till) == 'number' and till <= now then hash('holds', key, false) end
   zset('confirmed', key, false)
+end
+
+local gates = dry_run and {gates_cursor, {}} or redis.call('HSCAN', P .. 'gates', gates_cursor, 'COUNT', 200)
+for at = 1, #gates[2], 2 do
+  if limits.is_idle(limits.gate(gates[2][at]), now) then hash('gates', gates[2][at], false) end
 end
 
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
@@ -24,4 +29,4 @@ for _, id in ipairs(ids) do
 end
 flush()
 flush_counts()
-return {#ids == limit and ids[#ids] or false, removed}
+return {#ids == limit and ids[#ids] or false, removed, gates[1]}

@@ -9,7 +9,7 @@ local declared = {0, 0, 0, 0, 0}
 if raw and #raw == struct.size(FORMAT.limit) then declared = {struct.unpack(FORMAT.limit, raw)} end
 local row = struct.pack(FORMAT.limit, declared[1], declared[2], declared[3], declared[4], declared[5], unpack(chosen))
 local queue = sub(field, 1, 6) == 'queue:' and sub(field, 7)
-if queue and not limits.bounds(field, row) then
+if queue and not limits.bounds(row) then
   redis.call('HDEL', P .. 'limits', field)
 else
   redis.call('HSET', P .. 'limits', field, row)

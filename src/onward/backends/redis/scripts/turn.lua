@@ -204,7 +204,7 @@ local function walk_through(queues)
     if lane ~= '' then lanes.count(record, 0) end
   end
   walk = new_walk(now, {
-    limit = limit, begins = A[10], cursors = A[11], released = released, is_bounded = true, take = take_from,
+    limit = limit, begins = A[10], cursors = A[11], seed = A[12], released = released, is_bounded = true, take = take_from,
   })
   for _, queue in ipairs(queues) do
     local awaited_slots = walk.awaits_slots

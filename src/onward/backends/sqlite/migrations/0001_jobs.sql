@@ -36,23 +36,22 @@ CREATE TABLE onward_jobs (
     awaits TEXT,                                    -- what a scheduled job waits for: '' its node, else a signal
     progress BLOB,
     sealed BLOB NOT NULL,
-    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)
-           AND (lane = '' OR instr(lane, '/') > 0) AND cost BETWEEN 1 AND 1000000)
+    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
+    CHECK (lane = '' OR instr(lane, '/') > 0),
+    CHECK (cost BETWEEN 1 AND 1000000 AND booked = 1)
 ) STRICT;
 
 -- The claim walks this one and nothing else.  Expiry and state are in it so that expired jobs are passed over, and waiting
 -- ones counted, without a look at their rows: SQLite compares even what the condition of the index promises.
 CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id, expires_at, state)
-    WHERE state = 'available' AND ifnull(lane, '') = '';
-CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id, state)
-    WHERE state IN ('scheduled', 'retryable') AND booked IS NULL;
--- Jobs that have a lane; those of them that are booked; and what runs of lanes and of limited queues.
-CREATE INDEX onward_jobs_lanes_idx ON onward_jobs (queue, rank, lane, available_at, id, expires_at, state)
-    WHERE state = 'available' AND lane <> '';
-CREATE INDEX onward_jobs_booked_idx ON onward_jobs (queue, available_at, id, state)
-    WHERE state IN ('scheduled', 'retryable') AND booked IS NOT NULL;
-CREATE INDEX onward_jobs_running_idx ON onward_jobs (queue, lane, started_at, state)
-    WHERE state = 'executing' AND lane IS NOT NULL;
+    WHERE state = 'available' AND (lane IS NULL OR lane = '');
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, booked, available_at, id, state)
+    WHERE state IN ('scheduled', 'retryable');
+-- Jobs with lanes; and what runs of lanes and of limited queues.  The lane is compared first, because most jobs have none.
+CREATE INDEX onward_jobs_lanes_idx ON onward_jobs (queue, rank, lane, available_at, id, expires_at)
+    WHERE lane <> '' AND state = 'available';
+CREATE INDEX onward_jobs_running_idx ON onward_jobs (queue, lane, started_at)
+    WHERE lane IS NOT NULL AND state = 'executing';
 CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id, state)
     WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');
 CREATE INDEX onward_jobs_owner_idx ON onward_jobs (owner)

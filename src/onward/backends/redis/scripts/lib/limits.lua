@@ -1,13 +1,11 @@
--- Limits and gates: two hashes, whose rows `layout.py` describes.  In a table: a script may have 200 local names.
+-- Limits and gates: two hashes, whose rows `layout.py` describes.  A row that cannot be read makes a script fail; it is removed,
+-- and the script called again.  In a table: a script may have 200 local names.
 
 local limits = {}
 
 -- What counts: each bound as people chose it, else as the code declares it.  False: it has none.
-function limits.bounds(field, raw)
-  if #raw ~= struct.size(FORMAT.limit) then
-    damaged[#damaged + 1] = field
-    return false
-  end
+function limits.bounds(raw)
+  if #raw ~= struct.size(FORMAT.limit) then error('DAMAGED limits') end
   local _, running, tokens, period, burst, chosen, chosen_tokens, chosen_period, chosen_burst =
     struct.unpack(FORMAT.limit, raw)
   if chosen > 0 then running = chosen end
@@ -32,10 +30,7 @@ end
 
 function limits.gate(field)
   local raw = hget('gates', field)
-  if raw and #raw ~= struct.size(FORMAT.gate) then
-    damaged[#damaged + 1] = field
-    raw = false
-  end
+  if raw and #raw ~= struct.size(FORMAT.gate) then error('DAMAGED gates') end
   local gate = {full_at = 0, written_at = 0, shut_until = 0, shut_for = 0}
   if raw then gate.full_at, gate.written_at, gate.shut_until, gate.shut_for = struct.unpack(FORMAT.gate, raw) end
   return gate
@@ -43,6 +38,16 @@ end
 
 function limits.set_gate(field, gate)
   hash('gates', field, struct.pack(FORMAT.gate, gate.full_at, gate.written_at, gate.shut_until, gate.shut_for))
+end
+
+-- When a bucket is full again; a clock that was set back since moves it along.
+function limits.full_at(gate, now)
+  return math.max(now, gate.full_at - math.max(0, gate.written_at - now))
+end
+
+-- Full, open, and not probing: as if there were none.
+function limits.is_idle(gate, now)
+  return limits.full_at(gate, now) == now and gate.shut_until + gate.shut_for <= now
 end
 
 -- Shut or open a lane after a settlement: `Gate.changed` of onward/flow/room.py.

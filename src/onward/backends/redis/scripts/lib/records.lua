@@ -29,7 +29,8 @@ end
 local decode
 do
   local function is_lane(lane, cost)
-    return type(lane) == 'string' and string.find(lane, '^[^/%z]*/[^%z]*$') and (cost == nil or is_within(cost, 1, LARGEST_COUNT))
+    return type(lane) == 'string' and string.find(lane, '^[^/%z]*/[^%z]*$')
+      and (cost == nil or is_within(cost, 1, LARGEST_COUNT))
   end
 
   -- Fails if a record that was taken apart is not whole: no other function checks it again.

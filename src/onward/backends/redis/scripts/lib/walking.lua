@@ -29,10 +29,9 @@ local function new_walk(now, given)
   -- What is stored.
 
   local function rank_after(queue, rank)
-    local ready = redis.call('ZRANGEBYSCORE', P .. 'ready:' .. queue, rank and '(' .. rank or '-inf', '+inf', 'WITHSCORES',
-      'LIMIT', 0, 1)[2]
-    local first = redis.call('ZRANGEBYLEX', P .. 'lanes:' .. queue, rank and '[' .. string.char(rank + 102) or '-', '+', 'LIMIT',
-      0, 1)[1]
+    local above, behind = rank and '(' .. rank or '-inf', rank and '[' .. string.char(rank + 102) or '-'
+    local ready = redis.call('ZRANGEBYSCORE', P .. 'ready:' .. queue, above, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local first = redis.call('ZRANGEBYLEX', P .. 'lanes:' .. queue, behind, '+', 'LIMIT', 0, 1)[1]
     local plain, laned = ready and tonumber(ready), first and byte(first) - 101
     return plain and laned and min(plain, laned) or plain or laned
   end
@@ -79,7 +78,7 @@ local function new_walk(now, given)
     local field = kind .. ':' .. name
     if not known[field] then
       local raw = redis.call('HGET', P .. 'limits', field)
-      known[field] = raw and limits.bounds(field, raw) or NONE
+      known[field] = raw and limits.bounds(raw) or NONE
     end
     return known[field]
   end
@@ -129,10 +128,7 @@ local function new_walk(now, given)
     return room('', lane, 'key', sub(lanes.group(lane), 1, -2))
   end
 
-  local function full_at(own)
-    local gate = own.gate
-    return math.max(now, gate.full_at - math.max(0, gate.written_at - now))
-  end
+  local function full_at(own) return limits.full_at(own.gate, now) end
 
   local function is_open(own)
     if own.shut_until > 0 or (own.slots and own.slots <= 0) then return false end
@@ -212,16 +208,8 @@ local function new_walk(now, given)
     cursors.circles[each[1] .. '\n' .. each[2] .. '\n' .. each[3]] = each
   end
 
-  local is_seeded = false
-
-  local function random(from, to)
-    if not is_seeded then
-      local time = redis.call('TIME')
-      math.randomseed(time[1] % 1000 * 1000000 + time[2])
-      is_seeded = true
-    end
-    return math.random(from, to)
-  end
+  math.randomseed(given.seed)
+  local random = math.random
 
   -- Every lane is as likely to be behind the first place, whatever the gaps between their digits.
   local function drawn(queue, rank, group)
@@ -257,8 +245,9 @@ local function new_walk(now, given)
       end
     end
     local groups = {}
-    for turn = 0, #names - 1 do
-      groups[turn + 1] = {name = names[(first - 1 + turn) % #names + 1], queue = queue, rank = rank, lines = {}, first = 1, last = 0}
+    for turn = 1, #names do
+      local name = names[(first + turn - 2) % #names + 1]
+      groups[turn] = {name = name, queue = queue, rank = rank, lines = {}, first = 1, last = 0}
     end
     return groups
   end
