@@ -23,6 +23,7 @@ from onward.errors import (
     TransactionError,
     Unsupported,
 )
+from onward.telemetry import JobEnqueued
 from onward.testing import FakeClock
 
 KEY = "2026-11:" + "k" * 43
@@ -452,6 +453,23 @@ class TestGrowing:
 
         assert handle.result_of("total") == 20
         assert sorted(program.log) == [1, 2, 3, 4]
+
+    def test_what_is_added_is_counted_and_told_once(self):
+        program, told, runs = Program(), [], itertools.count()
+        program.jobs.on(JobEnqueued, lambda event: told.append(event.job))
+
+        @program.jobs.job(max_retries=1, retry=Fixed(0))
+        def adds(ctx: JobContext) -> None:
+            ctx.flow.map(program.note, [("a",), ("b",)])
+            if next(runs) == 0:
+                raise ValueError
+
+        program.run(program.jobs.chain(adds.call()))
+        program.jobs.close()
+
+        assert sorted(told) == ["adds", "note", "note"]
+        assert program.jobs.metrics.snapshot()["jobs_enqueued"] == {"default": 3}
+        assert next(runs) == 2
 
     @pytest.mark.promise("W76")
     def test_two_jobs_that_add_to_one_node_do_not_get_in_each_others_way(self, program):
