@@ -28,6 +28,8 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+GRAPHS = "tests/flow/test_graph.py"
+FLOWS = "tests/application/test_flows.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -1086,7 +1088,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
     ),
     Mutant(
-        "M130",
+        "M180",
         "a lease that has ended keeps its slot (redis)",
         (
             Edit(
@@ -1096,7 +1098,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_every_way_a_lease_ends_gives_its_slot_back",),
     ),
     Mutant(
-        "M131",
+        "M181",
         "what a turn settles counts as running in its own claim (redis)",
         (
             Edit(
@@ -1108,13 +1110,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_a_settlement_and_a_claim_in_one_turn_count_together",),
     ),
     Mutant(
-        "M132",
+        "M182",
         "a job takes the lanes of another whose name goes on with a dot",
         (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + chr(0x10FFFF)", "group[:-1]"),),
         (f"{ON_MEMORY}::test_jobs_whose_names_begin_alike_are_counted_apart",),
     ),
     Mutant(
-        "M132",
+        "M182",
         "a job takes the lanes of another whose name goes on with a dot (redis)",
         (
             Edit(
@@ -1126,7 +1128,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_jobs_whose_names_begin_alike_are_counted_apart",),
     ),
     Mutant(
-        "M133",
+        "M183",
         "an adopted lease has no lane (redis)",
         (Edit(f"{REDIS}/scripts/open_session.lua", "if is(record, HAS_LANE) then laned", "if false then laned"),),
         (f"{ON_REDIS}::test_an_adopted_lease_keeps_its_lane",),
@@ -1138,19 +1140,19 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
     ),
     Mutant(
-        "M134",
+        "M184",
         "workers wake each other for ever where all lanes are full (redis)",
         (Edit(f"{REDIS}/scripts/turn.lua", "quiet[queue] = is_done and", "quiet[queue] = false and"),),
         (f"{LIMITS_ON_REDIS}::TestWaking::test_full_lanes_keep_no_worker_busy",),
     ),
     Mutant(
-        "M135",
+        "M185",
         "a slot of a queue that is free wakes no worker (redis)",
         (Edit(f"{REDIS}/scripts/lib/counting.lua", "freed[queue] = true", "freed[queue] = nil"),),
         (f"{LIMITS_ON_REDIS}::TestWaking::test_a_slot_that_is_free_wakes_a_worker",),
     ),
     Mutant(
-        "M136",
+        "M186",
         "a job is claimed from a lane that is not its own (redis)",
         (
             Edit(
@@ -1162,7 +1164,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LIMITS_ON_REDIS}::TestRepair::test_a_line_that_names_a_job_of_another_lane_is_corrected",),
     ),
     Mutant(
-        "M137",
+        "M187",
         "a walk of the scripts does not remember where its circle began (redis)",
         (
             Edit(
@@ -1471,5 +1473,137 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M130",
+        "a node that was not needed counts as failed",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER})",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER, NodeState.SKIPPED})",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it", f"{GRAPHS}::TestRules"),
+    ),
+    Mutant(
+        "M131",
+        "a job that runs again adds its jobs again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "self._add(envelope, now, retried=True) for",
+                "self._add(envelope, now, retried=False) for",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_child_that_has_ended_is_not_added_again",),
+    ),
+    Mutant(
+        "M132",
+        "only a success is looked at (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "        self.touched.add(flow.id)\n        node =",
+                "        if succeeded:\n            self.touched.add(flow.id)\n        node =",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M133",
+        "a node that cannot succeed any more waits for the others before it",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends):',
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends) and OVER.issuperset(ends):',
+            ),
+        ),
+        (f"{GRAPHS}::TestRules::test_a_node_that_needs_success_is_passed_over_before_the_others_are_over",),
+    ),
+    Mutant(
+        "M134",
+        "a batch is over before it is filled",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "if state is NodeState.OPEN and closed and not has_live(node.name):",
+                "if state is NodeState.OPEN and not has_live(node.name):",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_flow_that_is_not_closed_waits_for_more",),
+    ),
+    Mutant(
+        "M135",
+        "the result of a member is read without its signature",
+        (
+            Edit(
+                "src/onward/security/note_seals.py",
+                "result = self._signing.open_note(job_id, queue, _RESULT, result)",
+                'result = result.rpartition(b"\\n")[2]',
+            ),
+        ),
+        (f"{FLOWS}::TestResults::test_a_result_that_was_tampered_with_is_refused_before_it_is_parsed",),
+    ),
+    Mutant(
+        "M136",
+        "a member is pruned before those behind it have read its result (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                'return float("inf") if flow.over_at is None else max(finished_at, flow.over_at)',
+                "return finished_at",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
+        "M137",
+        "the first failure cancels the job that should tell of it",
+        (Edit("src/onward/flow/graph.py", 'return node.when == "succeeded"\n', "return True\n"),),
+        (f"{ON_MEMORY}::test_stop_on_failure_cancels_what_has_not_begun_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M138",
+        "two jobs that add to one node make the same ids",
+        (Edit("src/onward/base/ids.py", 'f"place\\0{parent}"', 'f"place\\0{place}"'),),
+        (f"{FLOWS}::TestGrowing::test_two_jobs_that_add_to_one_node_do_not_get_in_each_others_way",),
+    ),
+    Mutant(
+        "M139",
+        "a flow that is retried runs what was completed again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job.state is not State.COMPLETED and not job.expired(now)",
+                "if not job.expired(now)",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_retried_flow_completes_without_running_again_what_was_completed",),
+    ),
+    Mutant(
+        "M140",
+        "a cancelled flow still opens what waits for a failure (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if flow.cancelled is not None or stopped:",
+                "if (flow.cancelled is not None and is_stopped(node)) or stopped:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_cancelled_flow_starts_no_more_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M141",
+        "a run that lost its lease adds to nodes that were opened long ago (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):",
+                "if job is None:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
     ),
 )
