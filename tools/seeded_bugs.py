@@ -1309,6 +1309,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
     ),
     Mutant(
+        "M123",
+        "tokens are counted by a time before the lock was held (postgres)",
+        (Edit(f"{POSTGRES}/lane_view.py", "        self.now = now\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit (redis)",
         (
