@@ -87,7 +87,7 @@ class TestInWords:
                 "token",
                 "in",
                 "14",
-                "m",
+                "h",
                 "code",
             ],
             ["charge", "1", "shut", "until", "2030-01-01", "12:00:00Z"],
