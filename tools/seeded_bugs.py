@@ -1022,6 +1022,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
+        "M154",
+        "a changed rate pays for what was taken under the old one (memory)",
+        (
+            Edit(
+                f"{MEMORY}/lanes.py",
+                "before.bounds.rate not in (None, row.bounds.rate)",
+                "before.bounds.rate not in (None, row.bounds.rate) and False",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_so_does_that_of_each_key",),
+    ),
+    Mutant(
         "M170",
         "plain jobs of a limited queue are not counted (sqlite)",
         (
