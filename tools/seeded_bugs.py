@@ -1183,7 +1183,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             Edit(f"{MYSQL}/queries.sql", "SELECT (SELECT line FROM", "SET :into = (SELECT line FROM"),
             Edit(f"{MYSQL}/queries.sql", "         LIMIT 1) INTO :into;", "         LIMIT 1);"),
         ),
-        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+        (f"{LANES_ON_MYSQL}::TestStripes::test_looking_for_lanes_locks_nothing",),
     ),
     Mutant(
         "M133",
