@@ -41,6 +41,7 @@ DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
 INTERRUPTIONS = "tests/operate/test_interruptions.py"
@@ -1325,6 +1326,51 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "tokens are counted by a time before the lock was held (postgres)",
         (Edit(f"{POSTGRES}/lane_view.py", "        self.now = now\n", ""),),
         (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
+    ),
+    Mutant(
+        "M190",
+        "what runs is not counted again once a stripe is locked (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "        self._has_gates = True\n        self._read(scopes)\n",
+                "",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M191",
+        "a stripe that another turn has is no hindrance (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "if stripe_of(scope) in got}",
+                "}",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M192",
+        "a jump to the next lane locks what it reads (mysql)",
+        (
+            Edit(f"{MYSQL}/queries.sql", "SELECT (SELECT line FROM", "SET :into = (SELECT line FROM"),
+            Edit(f"{MYSQL}/queries.sql", "         LIMIT 1) INTO :into;", "         LIMIT 1);"),
+        ),
+        (f"{LANES_ON_MYSQL}::TestStripes::test_looking_for_lanes_locks_nothing",),
+    ),
+    Mutant(
+        "M193",
+        "a job that was booked stays so once it is due (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "   SET job.state = 'available', job.booked = NULL\n WHERE",
+                "   SET job.state = 'available'\n WHERE",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestRows::test_a_booked_job_is_booked_no_more_once_it_is_due_or_was_made_so",),
     ),
     Mutant(
         "M101",
