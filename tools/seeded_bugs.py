@@ -1021,6 +1021,72 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
+        "M170",
+        "plain jobs of a limited queue are not counted (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "started_at = ?2, lane = ifnull(lane, '')\n",
+                "started_at = ?2\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_counts_every_lease_of_it",),
+    ),
+    Mutant(
+        "M171",
+        "what ran before a queue had a limit is not counted (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M172",
+        "tokens that were taken are not stored (sqlite)",
+        (Edit(f"{SQLITE}/lanes.py", "    if found.charges:\n", "    if found.charges and False:\n"),),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M173",
+        "a job is counted in one of its queues only (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND lane IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)\n",
+                "AND lane IS NOT NULL AND queue < name ORDER BY queue LIMIT 1)\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_what_runs_in_every_queue_is_counted",),
+    ),
+    Mutant(
+        "M174",
+        "a job that was booked stays so when it is due (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'available', booked = NULL\n",
+                "UPDATE onward_jobs SET state = 'available'\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_a_booked_job_that_is_made_due_is_booked_no_longer[due]",),
+    ),
+    Mutant(
+        "M175",
+        "a settlement that is not applied shuts its lane (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/settling.py",
+                "        if settlement.gate is not None and answer.applied:\n",
+                "        if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit",
         (Edit("src/onward/flow/room.py", "            self._slots -= 1\n", "            self._slots -= 0\n"),),
@@ -1152,6 +1218,172 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "claims that are under way when a queue gets a limit are not counted (postgres)",
         (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
         (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
+    ),
+    Mutant(
+        "M101",
+        "the starts of one claim are not counted against a limit (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "if own.slots then own.slots = own.slots - 1 end",
+                "if own.slots then own.slots = own.slots - 0 end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_no_more_run_than_the_limit_of_a_job_and_as_many_as_it_allows",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/lanes.py", "    if found.charges:\n        tx.run_many", "    if False:\n        tx.run_many"
+            ),
+        ),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "        charge(self._tx, {scope: bucket for scope, bucket in found.charges.items() if scope in needed})\n",
+                "",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (redis)",
+        (Edit(f"{REDIS}/scripts/lib/walking.lua", "      own.charged = true\n", "      own.charged = false\n"),),
+        (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M103",
+        "the cursor of keys is not moved (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "    if lane ~= PLAIN then cursors.lanes[",
+                "    if lane == PLAIN then cursors.lanes[",
+            ),
+        ),
+        (f"{ON_REDIS}::test_keys_take_turns",),
+    ),
+    Mutant(
+        "M104",
+        "a job that is full is walked key by key (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "      local own = lane_room(line.lane)\n      local job =",
+                "      local own = job_room(group.name)\n      local job =",
+            ),
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "is_limited(queue, group) then return all_open end",
+                "is_limited(queue, group) then return true end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_full_job_with_many_keys_is_one_step",),
+    ),
+    Mutant(
+        "M105",
+        "probing does not end by itself (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "not is_shut and now < gate.shut_until + gate.shut_for and gate.shut_for or 0",
+                "not is_shut and gate.shut_for or 0",
+            ),
+        ),
+        (f"{ON_REDIS}::test_probing_ends_by_itself",),
+    ),
+    Mutant(
+        "M106",
+        "two jobs are booked for one token (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "        tokens = tokens + cost_of(each.record)\n",
+                "        tokens = tokens + 0\n",
+            ),
+        ),
+        (f"{ON_REDIS}::test_jobs_of_a_key_without_tokens_are_booked_for_them",),
+    ),
+    Mutant(
+        "M111",
+        "a limit that another turn has locked is taken all the same (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "AS wanted (number) WHERE pg_try_advisory_xact_lock(number);",
+                "AS wanted (number);",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M112",
+        "the success of a probe does not open its job",
+        (
+            Edit(
+                "src/onward/flow/room.py",
+                "        if change.seconds <= 0:\n            return Gate(self.bucket)\n",
+                "        if change.seconds <= 0:\n            return self\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_breaker_lets_one_run_probe_and_its_success_opens",),
+    ),
+    Mutant(
+        "M112",
+        "the success of a probe does not open its job (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/limits.lua",
+                "    gate.shut_until, gate.shut_for = 0, 0\n",
+                "    gate.shut_until, gate.shut_for = gate.shut_until, gate.shut_for\n",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_breaker_lets_one_run_probe_and_its_success_opens",),
+    ),
+    Mutant(
+        "M113",
+        "a job that is released gives its token back (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "            if settlement.gate is not None:\n",
+                '            if settlement.move == "release":\n                store.gates.clear()\n'
+                "            if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_token_is_not_given_back",),
+    ),
+    Mutant(
+        "M114",
+        "booked jobs are promoted with all others (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'scheduled', booked = 1,",
+                "UPDATE onward_jobs SET state = 'scheduled', booked = NULL,",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_booked_jobs_do_not_hold_up_what_else_is_due",),
+    ),
+    Mutant(
+        "M115",
+        "a queue's limit does not count what ran before it was set (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
     ),
     Mutant(
         "M130",

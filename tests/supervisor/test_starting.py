@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import IMPATIENT, alive, gone
+from tests.supervisor.fleets import IMPATIENT, alive, eventually, gone
 
 
 @pytest.mark.promise("F93")
@@ -107,7 +107,8 @@ def test_a_process_that_cannot_be_started_is_tried_again_and_the_others_work_on(
     shop.let("held")
 
     assert held.result(20) == 1
-    assert len(list(Path(f"/proc/{fleet.pid}/fd").iterdir())) <= len(files) + 2
+    # Some are open for a moment: while a process is started, and while the store is asked.
+    eventually(lambda: len(list(Path(f"/proc/{fleet.pid}/fd").iterdir())) <= len(files) + 2)
     assert fleet.stop() == 0
 
 

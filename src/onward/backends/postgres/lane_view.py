@@ -42,6 +42,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     queue: str
     rank: int
     lane: str
+    due: int
     id: str
     crashes: int
     cost: int | None

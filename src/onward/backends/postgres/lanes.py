@@ -142,17 +142,19 @@ class LaneWalk:
     def _taken(self, walk: Walk[Head], picks: Sequence[Pick[Head]], owner: str, released: Sequence[str]) -> list[Row]:
         """Lease jobs: those with a limit by their ids, so many of a lane where there is none."""
         named = {pick.job.id for pick in picks if pick.job.crashes or _is_limited(walk, pick.job)}
-        lines = Counter((job.queue, job.rank, job.lane) for job in (pick.job for pick in picks) if job.id not in named)
-        laned = [(*line, count) for line, count in lines.items() if line[2] != PLAIN]
-        plain = [(*line, count) for line, count in lines.items() if line[2] == PLAIN]
+        jobs = [pick.job for pick in picks if pick.job.id not in named]
+        firsts = {(job.queue, job.rank, job.lane): (job.due, job.id) for job in reversed(jobs)}
+        counts = Counter((job.queue, job.rank, job.lane) for job in jobs)
+        laned = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] != PLAIN]
+        plain = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] == PLAIN]
         rows = self._tx.ask(
             "take",
             owner=owner,
             released=list(released),
             ids=sorted(named),
             counted=[queue for queue in self.queues if walk.view.bounds("queue", queue)],
-            **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_counts")),
-            **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_counts")),
+            **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
+            **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
         ).rows()
         return list(_in_turns(rows, picks, named))
 
