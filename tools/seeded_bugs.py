@@ -1548,7 +1548,10 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER, NodeState.SKIPPED})",
             ),
         ),
-        (f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it", f"{GRAPHS}::TestRules"),
+        (
+            f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it",
+            f"{GRAPHS}::TestRules::test_what_a_node_becomes",
+        ),
     ),
     Mutant(
         "M131",
