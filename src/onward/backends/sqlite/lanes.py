@@ -20,7 +20,6 @@ from onward.flow.lanes import behind, group_of
 from onward.flow.limits import LARGEST_COST, Bounds
 from onward.flow.room import Gate, Scope
 from onward.flow.walk import MOST_BOOKED, PLAIN, Cursors, Walk, Walked
-from onward.job.settlement import Settlement
 
 __all__ = ["LanesSeen", "LineJob", "SqliteLimits", "opens_at", "promote_booked", "walk_lanes", "would_claim"]
 
@@ -53,10 +52,6 @@ class LanesSeen:
     def __init__(self) -> None:
         self.cursors = Cursors()
         self.queues: set[str] = set()  # those in which lanes or a limit decided, when this process last looked
-
-    def gives_room(self, settlements: Sequence[Settlement]) -> bool:
-        """Return whether a limit may have room again after these settlements."""
-        return any(each.lease.lane is not None or each.lease.envelope.queue in self.queues for each in settlements)
 
 
 class _Lanes:

@@ -11,7 +11,7 @@ four times as much and release the interpreter's lock at each.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from onward.job.lease import Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
 from onward.job.states import FINISHED, State
 
-__all__ = ["Moves", "classify", "released", "settle"]
+__all__ = ["Moves", "classify", "gives_room", "released", "settle"]
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
 Fence = tuple[str, int, str]  # id, token, owner
@@ -79,6 +79,11 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
     """Return the ids of the jobs that these settlements have given back."""
     pairs = zip(settlements, answers, strict=True)
     return frozenset(each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied)
+
+
+def gives_room(settlements: Sequence[Settlement], queues: Collection[str]) -> bool:
+    """Return whether a limit may have room again after these settlements: of a lane, or of one of these queues."""
+    return any(each.lease.lane is not None or each.lease.envelope.queue in queues for each in settlements)
 
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
