@@ -368,7 +368,6 @@ while True:
 def test_processes_that_are_killed_never_pass_the_limit_and_leave_no_slot_behind(file):
     with closing(SqliteBackend.open(file)) as backend:
         declare(backend, a_limit(running=4), a_limit(kind="key", running=3), owner="declares")
-        backend.enqueue([each for key in "abc" for each in in_lane(300, key)] + in_lane(300, "d", queue="other"))
         most = {"job": 0, "key": 0}
 
         def start(number):
@@ -387,12 +386,17 @@ def test_processes_that_are_killed_never_pass_the_limit_and_leave_no_slot_behind
             most["job"] = max(most["job"], len(rows))
             most["key"] = max([most["key"], *(rows.count(row) for row in rows)])
 
+        def enqueue():
+            backend.enqueue([each for key in "abc" for each in in_lane(50, key)] + in_lane(50, "d", queue="other"))
+
         processes = [start(number) for number in range(3)]
         for number in range(3, 6):
             completed = backend.counts()[State.COMPLETED]
-            until = time.monotonic() + 30
-            while backend.counts()[State.COMPLETED] < completed + 60 and time.monotonic() < until:
+            enqueue()
+            until = time.monotonic() + 60
+            while backend.counts()[State.COMPLETED] < completed + 100:
                 note()
+                assert time.monotonic() < until, "slots were left behind"
             end(processes.pop(0))
             backend.reap(owner=f"claimer-{number - 3}")
             processes.append(start(number))
@@ -400,6 +404,7 @@ def test_processes_that_are_killed_never_pass_the_limit_and_leave_no_slot_behind
             end(process)
         for number in range(6):
             backend.reap(owner=f"claimer-{number}")
+        enqueue()
 
         assert 1 < most["job"] <= 4
         assert most["key"] <= 3
