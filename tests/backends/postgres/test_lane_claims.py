@@ -147,6 +147,7 @@ class TestTwoClaims:
         assert time.monotonic() - began < 10
         assert len(claimed(backend, owner="waits")) == 1
 
+    @pytest.mark.promise("L51")
     def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, sql):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(100)])
@@ -294,6 +295,7 @@ class TestStatements:
 
         return claim
 
+    @pytest.mark.promise("L53")
     def test_a_queue_without_lanes_has_the_statements_it_always_had(self, backend, sent):
         backend.enqueue(some_envelopes(3))
 
