@@ -28,6 +28,8 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+GRAPHS = "tests/flow/test_graph.py"
+FLOWS = "tests/application/test_flows.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -1020,7 +1022,85 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
-        "M130",
+        "M154",
+        "a changed rate pays for what was taken under the old one (memory)",
+        (
+            Edit(
+                f"{MEMORY}/lanes.py",
+                "before.bounds.rate not in (None, row.bounds.rate)",
+                "before.bounds.rate not in (None, row.bounds.rate) and False",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_so_does_that_of_each_key",),
+    ),
+    Mutant(
+        "M170",
+        "plain jobs of a limited queue are not counted (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "started_at = ?2, lane = ifnull(lane, '')\n",
+                "started_at = ?2\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_counts_every_lease_of_it",),
+    ),
+    Mutant(
+        "M171",
+        "what ran before a queue had a limit is not counted (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M172",
+        "tokens that were taken are not stored (sqlite)",
+        (Edit(f"{SQLITE}/lanes.py", "    if found.charges:\n", "    if found.charges and False:\n"),),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M173",
+        "a job is counted in one of its queues only (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND lane IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)\n",
+                "AND lane IS NOT NULL AND queue < name ORDER BY queue LIMIT 1)\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_what_runs_in_every_queue_is_counted",),
+    ),
+    Mutant(
+        "M174",
+        "a job that was booked stays so when it is due (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'available', booked = NULL\n",
+                "UPDATE onward_jobs SET state = 'available'\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_a_booked_job_that_is_made_due_is_booked_no_longer[due]",),
+    ),
+    Mutant(
+        "M175",
+        "a settlement that is not applied shuts its lane (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/settling.py",
+                "        if settlement.gate is not None and answer.applied:\n",
+                "        if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
+    ),
+    Mutant(
+        "M180",
         "a lease that has ended keeps its slot (redis)",
         (
             Edit(
@@ -1030,7 +1110,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_every_way_a_lease_ends_gives_its_slot_back",),
     ),
     Mutant(
-        "M131",
+        "M181",
         "what a turn settles counts as running in its own claim (redis)",
         (
             Edit(
@@ -1042,13 +1122,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_a_settlement_and_a_claim_in_one_turn_count_together",),
     ),
     Mutant(
-        "M132",
+        "M182",
         "a job takes the lanes of another whose name goes on with a dot",
         (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + chr(0x10FFFF)", "group[:-1]"),),
         (f"{ON_MEMORY}::test_jobs_whose_names_begin_alike_are_counted_apart",),
     ),
     Mutant(
-        "M132",
+        "M182",
         "a job takes the lanes of another whose name goes on with a dot (redis)",
         (
             Edit(
@@ -1060,7 +1140,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_jobs_whose_names_begin_alike_are_counted_apart",),
     ),
     Mutant(
-        "M133",
+        "M183",
         "an adopted lease has no lane (redis)",
         (Edit(f"{REDIS}/scripts/open_session.lua", "if is(record, HAS_LANE) then laned", "if false then laned"),),
         (f"{ON_REDIS}::test_an_adopted_lease_keeps_its_lane",),
@@ -1072,19 +1152,19 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
     ),
     Mutant(
-        "M134",
+        "M184",
         "workers wake each other for ever where all lanes are full (redis)",
         (Edit(f"{REDIS}/scripts/turn.lua", "quiet[queue] = is_done and", "quiet[queue] = false and"),),
         (f"{LIMITS_ON_REDIS}::TestWaking::test_full_lanes_keep_no_worker_busy",),
     ),
     Mutant(
-        "M135",
+        "M185",
         "a slot of a queue that is free wakes no worker (redis)",
         (Edit(f"{REDIS}/scripts/lib/counting.lua", "freed[queue] = true", "freed[queue] = nil"),),
         (f"{LIMITS_ON_REDIS}::TestWaking::test_a_slot_that_is_free_wakes_a_worker",),
     ),
     Mutant(
-        "M136",
+        "M186",
         "a job is claimed from a lane that is not its own (redis)",
         (
             Edit(
@@ -1096,7 +1176,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LIMITS_ON_REDIS}::TestRepair::test_a_line_that_names_a_job_of_another_lane_is_corrected",),
     ),
     Mutant(
-        "M137",
+        "M187",
         "a walk of the scripts does not remember where its circle began (redis)",
         (
             Edit(
@@ -1239,5 +1319,309 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "claims that are under way when a queue gets a limit are not counted (postgres)",
         (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
         (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
+    ),
+    Mutant(
+        "M123",
+        "tokens are counted by a time before the lock was held (postgres)",
+        (Edit(f"{POSTGRES}/lane_view.py", "        self.now = now\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
+    ),
+    Mutant(
+        "M101",
+        "the starts of one claim are not counted against a limit (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "if own.slots then own.slots = own.slots - 1 end",
+                "if own.slots then own.slots = own.slots - 0 end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_no_more_run_than_the_limit_of_a_job_and_as_many_as_it_allows",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/lanes.py", "    if found.charges:\n        tx.run_many", "    if False:\n        tx.run_many"
+            ),
+        ),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "        charge(self._tx, {scope: bucket for scope, bucket in found.charges.items() if scope in needed})\n",
+                "",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (redis)",
+        (Edit(f"{REDIS}/scripts/lib/walking.lua", "      own.charged = true\n", "      own.charged = false\n"),),
+        (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M103",
+        "the cursor of keys is not moved (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "    if lane ~= PLAIN then cursors.lanes[",
+                "    if lane == PLAIN then cursors.lanes[",
+            ),
+        ),
+        (f"{ON_REDIS}::test_keys_take_turns",),
+    ),
+    Mutant(
+        "M104",
+        "a job that is full is walked key by key (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "      local own = lane_room(line.lane)\n      local job =",
+                "      local own = job_room(group.name)\n      local job =",
+            ),
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "is_limited(queue, group) then return all_open end",
+                "is_limited(queue, group) then return true end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_full_job_with_many_keys_is_one_step",),
+    ),
+    Mutant(
+        "M105",
+        "probing does not end by itself (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "not is_shut and now < gate.shut_until + gate.shut_for and gate.shut_for or 0",
+                "not is_shut and gate.shut_for or 0",
+            ),
+        ),
+        (f"{ON_REDIS}::test_probing_ends_by_itself",),
+    ),
+    Mutant(
+        "M106",
+        "two jobs are booked for one token (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "        tokens = tokens + cost_of(each.record)\n",
+                "        tokens = tokens + 0\n",
+            ),
+        ),
+        (f"{ON_REDIS}::test_jobs_of_a_key_without_tokens_are_booked_for_them",),
+    ),
+    Mutant(
+        "M111",
+        "a limit that another turn has locked is taken all the same (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "AS wanted (number) WHERE pg_try_advisory_xact_lock(number);",
+                "AS wanted (number);",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M112",
+        "the success of a probe does not open its job",
+        (
+            Edit(
+                "src/onward/flow/room.py",
+                "        if change.seconds <= 0:\n            return Gate(self.bucket)\n",
+                "        if change.seconds <= 0:\n            return self\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_breaker_lets_one_run_probe_and_its_success_opens",),
+    ),
+    Mutant(
+        "M112",
+        "the success of a probe does not open its job (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/limits.lua",
+                "    gate.shut_until, gate.shut_for = 0, 0\n",
+                "    gate.shut_until, gate.shut_for = gate.shut_until, gate.shut_for\n",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_breaker_lets_one_run_probe_and_its_success_opens",),
+    ),
+    Mutant(
+        "M113",
+        "a job that is released gives its token back (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "            if settlement.gate is not None:\n",
+                '            if settlement.move == "release":\n                store.gates.clear()\n'
+                "            if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_token_is_not_given_back",),
+    ),
+    Mutant(
+        "M114",
+        "booked jobs are promoted with all others (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'scheduled', booked = 1,",
+                "UPDATE onward_jobs SET state = 'scheduled', booked = NULL,",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_booked_jobs_do_not_hold_up_what_else_is_due",),
+    ),
+    Mutant(
+        "M115",
+        "a queue's limit does not count what ran before it was set (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M130",
+        "a node that was not needed counts as failed",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER})",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER, NodeState.SKIPPED})",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it", f"{GRAPHS}::TestRules"),
+    ),
+    Mutant(
+        "M131",
+        "a job that runs again adds its jobs again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "self._add(envelope, now, retried=True) for",
+                "self._add(envelope, now, retried=False) for",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_child_that_has_ended_is_not_added_again",),
+    ),
+    Mutant(
+        "M132",
+        "only a success is looked at (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "        self.touched.add(flow.id)\n        node =",
+                "        if succeeded:\n            self.touched.add(flow.id)\n        node =",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M133",
+        "a node that cannot succeed any more waits for the others before it",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends):',
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends) and OVER.issuperset(ends):',
+            ),
+        ),
+        (f"{GRAPHS}::TestRules::test_a_node_that_needs_success_is_passed_over_before_the_others_are_over",),
+    ),
+    Mutant(
+        "M134",
+        "a batch is over before it is filled",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "if state is NodeState.OPEN and closed and not has_live(node.name):",
+                "if state is NodeState.OPEN and not has_live(node.name):",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_flow_that_is_not_closed_waits_for_more",),
+    ),
+    Mutant(
+        "M135",
+        "the result of a member is read without its signature",
+        (
+            Edit(
+                "src/onward/security/note_seals.py",
+                "result = self._signing.open_note(job_id, queue, _RESULT, result)",
+                'result = result.rpartition(b"\\n")[2]',
+            ),
+        ),
+        (f"{FLOWS}::TestResults::test_a_result_that_was_tampered_with_is_refused_before_it_is_parsed",),
+    ),
+    Mutant(
+        "M136",
+        "a member is pruned before those behind it have read its result (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                'return float("inf") if flow.over_at is None else max(finished_at, flow.over_at)',
+                "return finished_at",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
+        "M137",
+        "the first failure cancels the job that should tell of it",
+        (Edit("src/onward/flow/graph.py", 'return node.when == "succeeded"\n', "return True\n"),),
+        (f"{ON_MEMORY}::test_stop_on_failure_cancels_what_has_not_begun_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M138",
+        "two jobs that add to one node make the same ids",
+        (Edit("src/onward/base/ids.py", 'f"place\\0{parent}"', 'f"place\\0{place}"'),),
+        (f"{FLOWS}::TestGrowing::test_two_jobs_that_add_to_one_node_do_not_get_in_each_others_way",),
+    ),
+    Mutant(
+        "M139",
+        "a flow that is retried runs what was completed again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job.state is not State.COMPLETED and not job.expired(now)",
+                "if not job.expired(now)",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_retried_flow_completes_without_running_again_what_was_completed",),
+    ),
+    Mutant(
+        "M140",
+        "a cancelled flow still opens what waits for a failure (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if flow.cancelled is not None or stopped:",
+                "if (flow.cancelled is not None and is_stopped(node)) or stopped:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_cancelled_flow_starts_no_more_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M141",
+        "a run that lost its lease adds to nodes that were opened long ago (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):",
+                "if job is None:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
     ),
 )

@@ -6,7 +6,7 @@ from tests.proof import proofs
 
 pytestmark = pytest.mark.slow
 
-on_every_store = pytest.mark.parametrize("place", ["a_file", "postgres", "redis"])
+on_every_store = pytest.mark.parametrize("place", ["a_file", "postgres", "mariadb", "redis"])
 
 
 def prove(name, place, tmp_path, scale, report):
