@@ -239,8 +239,8 @@ def _rows(backend: Any, _: Any) -> Iterator[Looks]:
 
     def count() -> int:
         with backend._connections.borrowed() as connection:
-            found = connection.query("SHOW SESSION STATUS LIKE 'Handler_read%'")
-            return sum(int(value) for _, value in found)
+            (found,) = connection.send(b"SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return sum(int(value) for _, value in found.rows)
 
     def looks(act: Callable[[], Any]) -> int:
         before = count()
