@@ -70,6 +70,7 @@ check-pages:
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.processes_picture check
 	$(BIN)/python -m tools.schedules_picture check
+	$(BIN)/python -m tools.flows_picture check
 	$(BIN)/python -m tools.limits_pictures check
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check

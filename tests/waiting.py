@@ -3,12 +3,14 @@
 import time
 
 PATIENCE = 60.0  # seconds: reached only when something is broken
+SOONEST, LATEST = 0.003, 0.02  # seconds between two looks: tests that look all the time slow down what they wait for
 
 
-def eventually(fact, within=PATIENCE, what="it did not come", every=0.003):
+def eventually(fact, within=PATIENCE, what="it did not come"):
     """Wait for a fact, and give it.  If it never comes this fails; it never just sleeps."""
-    deadline = time.monotonic() + within
+    deadline, pause = time.monotonic() + within, SOONEST
     while not (value := fact()):
         assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(every)
+        time.sleep(pause)
+        pause = min(pause * 1.1, LATEST)
     return value

@@ -28,6 +28,8 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+GRAPHS = "tests/flow/test_graph.py"
+FLOWS = "tests/application/test_flows.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -36,8 +38,10 @@ POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
+LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 TOKENS = "tests/flow/test_limits.py::TestTokens"
 CROWDS = "tests/proof/test_crowds.py"
@@ -1020,6 +1024,172 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
+        "M154",
+        "a changed rate pays for what was taken under the old one (memory)",
+        (
+            Edit(
+                f"{MEMORY}/lanes.py",
+                "before.bounds.rate not in (None, row.bounds.rate)",
+                "before.bounds.rate not in (None, row.bounds.rate) and False",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_so_does_that_of_each_key",),
+    ),
+    Mutant(
+        "M170",
+        "plain jobs of a limited queue are not counted (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "started_at = ?2, lane = ifnull(lane, '')\n",
+                "started_at = ?2\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_counts_every_lease_of_it",),
+    ),
+    Mutant(
+        "M171",
+        "what ran before a queue had a limit is not counted (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "                if chosen and not is_there:\n",
+                "                if chosen and is_there:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M172",
+        "tokens that were taken are not stored (sqlite)",
+        (Edit(f"{SQLITE}/lanes.py", "    if found.charges:\n", "    if found.charges and False:\n"),),
+        (f"{ON_SQLITE}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M173",
+        "a job is counted in one of its queues only (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND lane IS NOT NULL AND queue > name ORDER BY queue LIMIT 1)\n",
+                "AND lane IS NOT NULL AND queue < name ORDER BY queue LIMIT 1)\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_what_runs_in_every_queue_is_counted",),
+    ),
+    Mutant(
+        "M174",
+        "a job that was booked stays so when it is due (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_jobs SET state = 'available', booked = NULL\n",
+                "UPDATE onward_jobs SET state = 'available'\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_lanes.py::TestRows::test_a_booked_job_that_is_made_due_is_booked_no_longer[due]",),
+    ),
+    Mutant(
+        "M175",
+        "a settlement that is not applied shuts its lane (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/settling.py",
+                "        if settlement.gate is not None and answer.applied:\n",
+                "        if settlement.gate is not None:\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_settlement_that_is_not_applied_shuts_nothing",),
+    ),
+    Mutant(
+        "M180",
+        "a lease that has ended keeps its slot (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/jobs.lua", "      lanes.count(record, false)\n", "      lanes.count(record, 0)\n"
+            ),
+        ),
+        (f"{ON_REDIS}::test_every_way_a_lease_ends_gives_its_slot_back",),
+    ),
+    Mutant(
+        "M181",
+        "what a turn settles counts as running in its own claim (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "return counted + (changes[queue] and changes[queue][EXECUTING] or 0)",
+                "return counted",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_settlement_and_a_claim_in_one_turn_count_together",),
+    ),
+    Mutant(
+        "M182",
+        "a job takes the lanes of another whose name goes on with a dot",
+        (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + chr(0x10FFFF)", "group[:-1]"),),
+        (f"{ON_MEMORY}::test_jobs_whose_names_begin_alike_are_counted_apart",),
+    ),
+    Mutant(
+        "M182",
+        "a job takes the lanes of another whose name goes on with a dot (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "return sub(group, 1, -2) .. '.' .. LAST end",
+                "return sub(group, 1, -2) end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_jobs_whose_names_begin_alike_are_counted_apart",),
+    ),
+    Mutant(
+        "M183",
+        "an adopted lease has no lane (redis)",
+        (Edit(f"{REDIS}/scripts/open_session.lua", "if is(record, HAS_LANE) then laned", "if false then laned"),),
+        (f"{ON_REDIS}::test_an_adopted_lease_keeps_its_lane",),
+    ),
+    Mutant(
+        "M102",
+        "tokens that were taken are not stored (redis)",
+        (Edit(f"{REDIS}/scripts/lib/walking.lua", "if own and own.charged then", "if false then"),),
+        (f"{ON_REDIS}::test_no_more_start_than_there_are_tokens",),
+    ),
+    Mutant(
+        "M184",
+        "workers wake each other for ever where all lanes are full (redis)",
+        (Edit(f"{REDIS}/scripts/turn.lua", "quiet[queue] = is_done and", "quiet[queue] = false and"),),
+        (f"{LIMITS_ON_REDIS}::TestWaking::test_full_lanes_keep_no_worker_busy",),
+    ),
+    Mutant(
+        "M185",
+        "a slot of a queue that is free wakes no worker (redis)",
+        (Edit(f"{REDIS}/scripts/lib/counting.lua", "freed[queue] = true", "freed[queue] = nil"),),
+        (f"{LIMITS_ON_REDIS}::TestWaking::test_a_slot_that_is_free_wakes_a_worker",),
+    ),
+    Mutant(
+        "M186",
+        "a job is claimed from a lane that is not its own (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "(is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane",
+                "false",
+            ),
+        ),
+        (f"{LIMITS_ON_REDIS}::TestRepair::test_a_line_that_names_a_job_of_another_lane_is_corrected",),
+    ),
+    Mutant(
+        "M187",
+        "a walk of the scripts does not remember where its circle began (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "          cursors.circles[place] = {group.queue, group.rank, group.name, group.begun}\n",
+                "",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_circle_that_found_nothing_ends",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit",
         (Edit("src/onward/flow/room.py", "            self._slots -= 1\n", "            self._slots -= 0\n"),),
@@ -1151,6 +1321,57 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "claims that are under way when a queue gets a limit are not counted (postgres)",
         (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
         (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
+    ),
+    Mutant(
+        "M123",
+        "tokens are counted by a time before the lock was held (postgres)",
+        (Edit(f"{POSTGRES}/lane_view.py", "        self.now = now\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
+    ),
+    Mutant(
+        "M190",
+        "what runs is not counted again once a stripe is locked (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "        self._has_gates = True\n        self._read(scopes)\n",
+                "",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M191",
+        "a stripe that another turn has is no hindrance (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "if stripe_of(scope) in got}",
+                "}",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M192",
+        "a jump to the next lane locks what it reads (mysql)",
+        (
+            Edit(f"{MYSQL}/queries.sql", "SELECT (SELECT line FROM", "SET :into = (SELECT line FROM"),
+            Edit(f"{MYSQL}/queries.sql", "         LIMIT 1) INTO :into;", "         LIMIT 1);"),
+        ),
+        (f"{LANES_ON_MYSQL}::TestStripes::test_looking_for_lanes_locks_nothing",),
+    ),
+    Mutant(
+        "M193",
+        "a job that was booked stays so once it is due (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "   SET job.state = 'available', job.booked = NULL\n WHERE",
+                "   SET job.state = 'available'\n WHERE",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestRows::test_a_booked_job_is_booked_no_more_once_it_is_due_or_was_made_so",),
     ),
     Mutant(
         "M101",
@@ -1323,5 +1544,140 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a turn that waited for a lock counts the time before it a second time",
         (Edit("src/onward/flow/tokens.py", "_OVERLAP = 10 * SECOND", "_OVERLAP = 0 * SECOND"),),
         (f"{TOKENS}::test_turns_that_read_the_clock_and_then_wait_for_a_lock_start_no_more",),
+    ),
+    Mutant(
+        "M130",
+        "a node that was not needed counts as failed",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER})",
+                "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER, NodeState.SKIPPED})",
+            ),
+        ),
+        (
+            f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it",
+            f"{GRAPHS}::TestRules::test_what_a_node_becomes",
+        ),
+    ),
+    Mutant(
+        "M131",
+        "a job that runs again adds its jobs again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "self._add(envelope, now, retried=True) for",
+                "self._add(envelope, now, retried=False) for",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_child_that_has_ended_is_not_added_again",),
+    ),
+    Mutant(
+        "M132",
+        "only a success is looked at (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "        self.touched.add(flow.id)\n        node =",
+                "        if succeeded:\n            self.touched.add(flow.id)\n        node =",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M133",
+        "a node that cannot succeed any more waits for the others before it",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends):',
+                'if node.when == "succeeded" and not FAILED.isdisjoint(ends) and OVER.issuperset(ends):',
+            ),
+        ),
+        (f"{GRAPHS}::TestRules::test_a_node_that_needs_success_is_passed_over_before_the_others_are_over",),
+    ),
+    Mutant(
+        "M134",
+        "a batch is over before it is filled",
+        (
+            Edit(
+                "src/onward/flow/graph.py",
+                "if state is NodeState.OPEN and closed and not has_live(node.name):",
+                "if state is NodeState.OPEN and not has_live(node.name):",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_flow_that_is_not_closed_waits_for_more",),
+    ),
+    Mutant(
+        "M135",
+        "the result of a member is read without its signature",
+        (
+            Edit(
+                "src/onward/security/note_seals.py",
+                "result = self._signing.open_note(job_id, queue, _RESULT, result)",
+                'result = result.rpartition(b"\\n")[2]',
+            ),
+        ),
+        (f"{FLOWS}::TestResults::test_a_result_that_was_tampered_with_is_refused_before_it_is_parsed",),
+    ),
+    Mutant(
+        "M136",
+        "a member is pruned before those behind it have read its result (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                'return float("inf") if flow.over_at is None else max(finished_at, flow.over_at)',
+                "return finished_at",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
+        "M137",
+        "the first failure cancels the job that should tell of it",
+        (Edit("src/onward/flow/graph.py", 'return node.when == "succeeded"\n', "return True\n"),),
+        (f"{ON_MEMORY}::test_stop_on_failure_cancels_what_has_not_begun_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M138",
+        "two jobs that add to one node make the same ids",
+        (Edit("src/onward/base/ids.py", 'f"place\\0{parent}"', 'f"place\\0{place}"'),),
+        (f"{FLOWS}::TestGrowing::test_two_jobs_that_add_to_one_node_do_not_get_in_each_others_way",),
+    ),
+    Mutant(
+        "M139",
+        "a flow that is retried runs what was completed again (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job.state is not State.COMPLETED and not job.expired(now)",
+                "if not job.expired(now)",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_retried_flow_completes_without_running_again_what_was_completed",),
+    ),
+    Mutant(
+        "M140",
+        "a cancelled flow still opens what waits for a failure (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if flow.cancelled is not None or stopped:",
+                "if (flow.cancelled is not None and is_stopped(node)) or stopped:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_cancelled_flow_starts_no_more_and_asks_what_runs",),
+    ),
+    Mutant(
+        "M141",
+        "a run that lost its lease adds to nodes that were opened long ago (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flows.py",
+                "if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):",
+                "if job is None:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
     ),
 )

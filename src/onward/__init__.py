@@ -16,12 +16,14 @@ from onward.version import __version__
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.client.bound_job import Job, JobHandle
+    from onward.client.flow_handle import FlowHandle
     from onward.client.record import JobRecord
     from onward.errors import (
         ArgumentError,
         BackendError,
         BackendMisconfigured,
         BackendUnavailable,
+        FlowError,
         InvalidLimit,
         InvalidName,
         InvalidSchedule,
@@ -70,6 +72,8 @@ __all__ = [
     "Equal",
     "Exponential",
     "Fixed",
+    "FlowError",
+    "FlowHandle",
     "Full",
     "InvalidLimit",
     "InvalidName",
@@ -111,15 +115,16 @@ _HOMES = {
     "onward.app": "Onward",
     "onward.job.context": "AsyncJobContext JobContext",
     "onward.errors": (
-        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidLimit InvalidName InvalidSchedule "
-        "JobCancelledError JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
-        "ResultUnreadable SchemaTooNew"
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable FlowError InvalidLimit InvalidName "
+        "InvalidSchedule JobCancelledError JobDiscardedError JobStopped JobTimeout OnwardError OptionError "
+        "PayloadTooLarge ResultTimeout ResultUnreadable SchemaTooNew"
     ),
     "onward.flow.cron": "daily_at every hourly_at weekly_on",
     "onward.flow.breaker": "Breaker",
     "onward.flow.limits": "Limit",
     "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
+    "onward.client.flow_handle": "FlowHandle",
     "onward.client.record": "JobRecord",
     "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",
     "onward.worker.inline": "WorkerResult",

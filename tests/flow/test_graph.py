@@ -199,9 +199,9 @@ class TestRules:
         first, second = Node(name="a", state=F), Node(name="b", state=OPEN)
         third = Node(name="c", after=("a", "b"))
 
-        (changed,) = advance([first, second, third], lambda _: True, closed=True)
+        changed = advance([first, second, third], lambda _: True, closed=True)
 
-        assert (changed.name, changed.state) == ("c", P)
+        assert [(node.name, node.state) for node in changed] == [("c", P)]
         assert culprit({"a": first, "b": second}, third) == "a"
 
     @pytest.mark.parametrize(

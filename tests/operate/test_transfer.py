@@ -8,6 +8,7 @@ from onward.errors import BackendMisconfigured, BackendRefused, QueueReserved
 from onward.job.states import State
 from onward.operate.transfer import Transfer, count_jobs, transferable_queues
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
+from onward.testing.contract.flow_stage import FlowStage, Part, ack
 
 
 @pytest.fixture
@@ -193,3 +194,20 @@ def test_one_store_is_not_moved_to_itself(source):
         Transfer(source, source).move("default")
 
     assert [(queue.name, queue.paused, queue.live) for queue in source.queues()] == [("default", False, 3)]
+
+
+def test_members_of_flows_stay_and_are_named(source, target, clock):
+    stage = FlowStage(source, clock, a=Part(2), b=Part(after="a"))
+    source.enqueue(some_envelopes(2, queue="a"))
+
+    report = Transfer(source, target).move("a")
+
+    assert report.moved == 2
+    assert report.stayed == {
+        envelope.id: f"it belongs to flow {stage.id}, which stays" for envelope in stage.envelopes["a"]
+    }
+    assert not report.is_complete
+    assert stage.jobs("a") == ["available"] * 2
+    source.pause("a", paused=False)
+    stage.end("a", ack)
+    assert stage.states() == {"a": "completed", "b": "open"}

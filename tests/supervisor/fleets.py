@@ -185,16 +185,17 @@ class Fleet:
         """Wait until its log has this, a regular expression, so many times."""
 
         def found():
-            return len(re.findall(text, self.log)) >= count
+            if len(re.findall(text, self.log)) >= count:
+                return True
+            # What it said last may have been written since the log was read.
+            has_ended = self.process.poll() is not None and not self.members()
+            assert not has_ended or len(re.findall(text, self.log)) >= count, complaint()
+            return has_ended
 
         def complaint():
             return f"{text!r} was not said {count} times by {self.process.args}:\n{self.log}"
 
-        deadline = time.monotonic() + within
-        while not found():
-            assert self.process.poll() is None or self.members() or found(), complaint()
-            assert time.monotonic() < deadline, complaint()
-            time.sleep(0.003)
+        eventually(found, within, complaint)
 
     def members(self, module=""):
         """The pids of its processes that run this module, the oldest first.  Zombies are not among them."""

@@ -6,7 +6,7 @@ accepted.  Nothing here is called: the lines are checked, not run.
 
 from collections.abc import AsyncIterator, Iterator
 
-from onward import AsyncJobContext, Exponential, JobContext, JobHandle, Onward
+from onward import AsyncJobContext, Exponential, FlowHandle, JobContext, JobHandle, Onward
 from onward.errors import OnwardError
 
 jobs = Onward("memory://")
@@ -198,3 +198,39 @@ def the_async_context_is_filled_in_too(ctx: AsyncJobContext) -> None:
     order_async.enqueue(7)
     order_async.enqueue(ctx, 7)  # E: Too many
     told: bool = jobs.signal("id", "approved", True, again=True)
+
+
+@jobs.job
+def summed(ctx: JobContext) -> int:
+    first: int = ctx.result_of(add)
+    wrong: str = ctx.result_of(add)  # E: Incompatible types in assignment
+    by_name: str = ctx.result_of("add")
+    every: Iterator[int] = ctx.results_of(add)
+    ctx.flow.map(add, [(1,), (2,)], node="add")
+    ctx.flow.add(add.call("a"))  # E: Argument 1
+    return sum(ctx.results_of(add))
+
+
+@jobs.job
+async def summed_async(ctx: AsyncJobContext) -> int:
+    first: int = await ctx.result_of(add)
+    unawaited: int = ctx.result_of(add)  # E: Incompatible types in assignment
+    every: AsyncIterator[int] = ctx.results_of(add)
+    number: int = await ctx.flow.map(add, [(1,)], node="add")
+    return sum([each async for each in every])
+
+
+def flows_know_what_their_nodes_result_in() -> None:
+    flow = jobs.flow("typed", stop_on_failure=True)
+    node = flow.add(add, 1)
+    flow.map(greet, [("ada",)], after=[node, "other"], when="finished")
+    flow.add(send, after=node, when="fails")  # E: No overload variant
+    handle: FlowHandle = flow.enqueue()
+    total: int = handle.result_of(node)
+    text: str = handle.result_of(node)  # E: Incompatible types in assignment
+    every: Iterator[str] = handle.results_of(greet)
+    jobs.chain(add.call(1), send.call("ada"))
+    jobs.chain(add)  # E: Argument 1
+    with jobs.batch("typed", on_success=send.call("ada")) as batch:
+        batch.add_many(add, ((n,) for n in range(3)))
+    state: str = batch.handle.wait(5)

@@ -132,3 +132,31 @@ def test_a_step_that_ends_while_a_successor_adopts_the_session_is_noted_under_it
     worker.milestones.wait_for("settled")
     assert handle.result() is False
     assert [note.name for note in jobs.notes(handle.id)] == ["x"]
+
+
+@pytest.mark.promise("W76")
+def test_jobs_are_added_to_a_flow_after_an_adoption(jobs, work_on, adopt, gate):
+    if not jobs.backend.capabilities.flows:
+        pytest.skip("this store does not declare: flows")
+
+    @jobs.job
+    def child(number: int) -> int:
+        return number
+
+    @jobs.job
+    def work(ctx: JobContext) -> bool:
+        gate.pass_through()
+        ctx.flow.map(child, [(1,), (2,)], node="child")
+        return ctx.lost
+
+    flow = jobs.flow("adopted")
+    flow.node("child", after=flow.add(work))
+    handle = flow.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    adopt(jobs, worker)
+    gate.open()
+
+    assert handle.wait(30) == "completed"
+    assert handle.result_of(work) is False
+    assert list(handle.results_of(child)) == [1, 2]

@@ -22,7 +22,7 @@ __all__ = ["parse"]
 def parse(arguments: Sequence[str]) -> Namespace:
     """Parse the command line; ``run`` is the command's function."""
     try:
-        args, rest = _build().parse_known_args(arguments)
+        args, rest = _build(set(arguments)).parse_known_args(arguments)
     except UnknownCommand as unknown:
         after = arguments[arguments.index(unknown.word) + 1 :]
         words = [unknown.word, *(word for word in after if not word.startswith("-"))]
@@ -57,7 +57,8 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
-def _build() -> Parser:
+def _build(words: set[str]) -> Parser:
+    """Build the parser of a command line with these words."""
     codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
     parser = Parser(
         prog="onward",
@@ -69,11 +70,11 @@ def _build() -> Parser:
         "-V", "--version", action="version", version=f"onward {__version__}", help="print the version and exit"
     )
     _add_globals(parser)
-    _add_commands(parser, TREE)
+    _add_commands(parser, TREE, words)
     return parser
 
 
-def _add_commands(parser: Parser, commands: Sequence[Command | Group]) -> None:
+def _add_commands(parser: Parser, commands: Sequence[Command | Group], words: set[str]) -> None:
     parser.set_defaults(run=lambda _: _explain(parser), command=None, prog=parser.prog)
     slots = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for command in commands:
@@ -81,8 +82,10 @@ def _add_commands(parser: Parser, commands: Sequence[Command | Group]) -> None:
         usage = f"{parser.prog} {command.usage}"
         added = slots.add_parser(command.name, help=command.summary, description=about, usage=usage)
         added.prog = f"{parser.prog} {command.name}"
+        if command.name not in words:
+            continue  # it can only be listed: to add the options of all commands takes longer than many commands
         if isinstance(command, Group):
-            _add_commands(added, command.commands)
+            _add_commands(added, command.commands, words)
         else:
             added.set_defaults(run=command.run, command=command, prog=added.prog)
             for each in command.arguments:

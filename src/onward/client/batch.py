@@ -49,7 +49,7 @@ class Batch:
             for envelope in source.own(call.job).members([call], flow=self.id, node=node)
         ]
         self._waiting: list[Envelope] = []
-        self._state = "new"  # then "filled" inside the block, "stored" once a chunk is, and "closed"
+        self._state = "new"  # then "filled" inside the block, and "closed"
         self._is_stored = False
 
     def add(self, job: Any, /, *args: Any) -> None:

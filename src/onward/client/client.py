@@ -93,7 +93,7 @@ class Client:
         return answers
 
     def booked(self, envelopes: Sequence[Envelope]) -> None:
-        """Count and tell jobs that were stored with a change of their schedule."""
+        """Count and tell jobs that were stored otherwise: with a change of their schedule, or by a running job."""
         answers = [Enqueued(envelope.id) for envelope in envelopes]
         if answers:
             self.count(envelopes, answers)

@@ -8,17 +8,17 @@ with its `after`, `when`, state and `failed`; how many jobs of a node are live i
   are there already.  A member of a node that waits is `scheduled`, with ``awaits = ''`` and a due time of `never_due`;
   one of an open node is due as any job is.  Enqueueing locks nothing that a turn writes.  A member whose flow is not
   there is a plain job.
-- **Looking.**  Every write that ends a member (`ack`, `skip`, `abandon`, `cancelled`, a crash too many, `cancel`, expiry,
-  a job replaced by another, a job of a dead session that was asked to cancel) looks at its flow, last in its own
-  transaction: it locks the flow's row, and *then*, in a new statement, asks for each touched node whether a live job is
-  left; it marks the node `failed` if the job did not succeed, and applies what `advance` says: a node that opens has its
-  waiting jobs made due (`due_now`), one that is passed over or skipped has them cancelled.  The look comes after the
-  claim, and after every other write of the transaction.  A settlement that is repeated does not look.
+- **Looking.**  Every write that ends a member looks at its flow: `ack`, `skip`, `abandon`, `cancelled`, a crash too many,
+  `cancel`, expiry, a job replaced by another, a job of a dead session that was asked to cancel, a job that its handler
+  completed in a transaction.  It looks last in its own transaction, after the claim and every other write: it locks the
+  flow's row, and *then*, in a new statement, asks for each touched node whether a live job is left; it marks the node
+  `failed` if the job did not succeed, and applies what `advance` says: a node that opens has its waiting jobs made due
+  (`due_now`), one that is passed over or skipped has them cancelled.  A settlement that is repeated does not look.
 - **Locks.**  Session, job rows, keys of holds, then rows of flows, in the order of their ids.  Under the lock of a flow
   its jobs are written only if no other transaction has their rows locked; what was left out is done by the next look.
 - **Steps.**  A store may open, pass over or stop a node in steps of 1,000 jobs or more.  It notes in the node's row that
   it has not done yet; every look at this flow, and every sweep, takes the next step.
-- **Stopping.**  In a flow with `stop_on_failure` that has a failed node, and in one that was cancelled, waiting members
+- **Stopping.**  In a flow with `stop_on_failure` of which a job failed, and in one that was cancelled, waiting members
   are cancelled and running ones are asked to cancel: the former only in nodes with `succeeded`, the latter everywhere.
 - **Growing.**  A running member may add jobs to its own node and to those behind it (`grow`), under the fence of its
   lease.  What it adds to a node that was passed over or skipped meanwhile is cancelled when its own node is over.

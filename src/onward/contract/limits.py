@@ -15,6 +15,7 @@ queue (`onward.flow.walk`) and takes no more of them than their limits leave roo
   it answers `more`, and the next claim of this process goes on there; after a circle that found nothing it does not.
 - **Booked.**  The jobs of a lane with a key that has no tokens, or is shut, are scheduled for their tokens, none more
   than 15 minutes ahead, so that walks do not meet them.  They are made due apart from other jobs.
+- **A changed rate** begins with a full bucket: those of its scope, or of every key, are filled by the write that changes it.
 - **Shut.**  A settlement may carry `gate`: it shuts or opens a lane, or all lanes of a job, in its own transaction, if it
   is applied.  Shutting only lengthens.  A gate that `probes` is followed by as long a time again in which one lease at a
   time is handed out (`Lease.probe`), unless it is opened.

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from onward.base.clock import SECOND
-from onward.flow.limits import Bounds
+from onward.flow.limits import Bounds, Kind
 from onward.flow.tokens import FULL, Bucket, charged, is_set_back, next_token, rebased, tokens_left
 from onward.job.settlement import GateChange
 
-__all__ = ["FOREVER", "HORIZON", "Gate", "LimitRoom", "Scope"]
+__all__ = ["FOREVER", "HORIZON", "Gate", "LimitRoom", "Scope", "is_bounded_by"]
 
 HORIZON = 15 * 60 * SECOND  # microseconds: no job is booked further ahead
 FOREVER = 253_402_300_799_999_999  # until it is opened by hand
@@ -31,6 +31,21 @@ class Scope(NamedTuple):
     def of_lane(cls, lane: str) -> Scope:
         """Return the scope of one lane, or with a group of all its lanes."""
         return cls("", lane)
+
+
+def is_bounded_by(scope: Scope, kind: Kind, name: str) -> bool:
+    """Return whether a limit bounds this scope.
+
+    >>> [
+    ...     is_bounded_by(Scope.of_lane(lane), "key", "render")
+    ...     for lane in ("render/822bacme", "render/", "renderer/1234a")
+    ... ]
+    [True, False, False]
+    """
+    if kind == "queue":
+        return scope == Scope.of_queue(name)
+    group = f"{name}/"
+    return scope.lane == group if kind == "job" else scope.lane.startswith(group) and scope.lane != group
 
 
 class Gate(msgspec.Struct, frozen=True):

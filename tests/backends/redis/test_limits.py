@@ -221,10 +221,10 @@ class TestRepair:
         raw.zrem(f"{P}lanes:default", members[0])
         raw.zadd(f"{P}lanes:default", {wrong: 0})
 
-        found = ids(claimed(backend))
-        found += ids(claimed(backend))
+        found = claimed(backend) + claimed(backend)
 
-        assert sorted(found) == sorted([first.id, second.id])
+        assert sorted(ids(found)) == sorted([first.id, second.id])
+        assert {lease.lane for lease in found} == {first.lane}
         assert any("lanes:default" in line for line in critical())
 
     def test_a_line_that_names_no_job_is_a_dead_letter(self, backend, raw, critical):
@@ -333,14 +333,16 @@ class TestWaking:
                 client.wait(["default"], until - time.monotonic())
                 turns.append(turn(client, owner="other").leases)
 
-        threads = [threading.Thread(target=work, args=(open_backend(),)) for _ in range(2)]
+        threads = [threading.Thread(target=work, args=(open_backend(),)) for _ in range(8)]
         for thread in threads:
             thread.start()
+        await_sleepers(raw, 8)
+        backend.enqueue(in_lane(1))  # it wakes one of them, which finds the lane full
         for thread in threads:
             thread.join(PATIENCE)
 
         assert turns == [[]] * len(turns)
-        assert len(turns) <= 4
+        assert len(turns) <= 8 + 2  # each one when its time is over
 
     @pytest.mark.parametrize("change", ["set", "open"])
     def test_what_people_change_wakes_a_worker(self, backend, sleeper, change):

@@ -192,6 +192,7 @@ def looked(backend, queue):
     return -1 if due >= 86_400 * SECOND else due
 
 
+@pytest.mark.timeout(600)  # an example that fails is made small
 @pytest.mark.promise("L46", "L47", "L48", "L49", "L50", "L52")
 def test_the_scripts_walk_as_python_does(redis):
     clock = FakeClock()

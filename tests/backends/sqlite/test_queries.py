@@ -58,7 +58,7 @@ def plan(connection):
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - LIMITED - SEARCHES))
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
-    tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold")
+    tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold", "gate")
 
     walks = [step for step in plan(name) if step.startswith("SCAN") and step.split()[1] in tables]
 
@@ -79,7 +79,29 @@ def test_no_statement_sorts(plan, name):
             "promote",
             "SEARCH onward_jobs USING COVERING INDEX onward_jobs_due_idx (queue=? AND booked=? AND available_at<?)",
         ),
+        (
+            "promote_booked",
+            "SEARCH onward_jobs USING COVERING INDEX onward_jobs_due_idx (queue=? AND booked=? AND available_at<?)",
+        ),
         ("claim", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("claim_counted", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("candidates", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=?)"),
+        ("candidates", "SEARCH onward_limits USING PRIMARY KEY (kind=? AND name=?)"),
+        ("next_rank", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=? AND rank>?)"),
+        ("next_rank", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=? AND rank>?)"),
+        ("lane_heads", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=? AND rank=? AND lane>?)"),
+        ("lane_jobs", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=? AND rank=? AND lane=?)"),
+        ("plain_jobs", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=? AND rank=?)"),
+        ("picked", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("running_of_queue", "SEARCH onward_jobs USING INDEX onward_jobs_running_idx (queue=? AND lane>?)"),
+        (
+            "running_of_lanes",
+            "SEARCH onward_jobs USING INDEX onward_jobs_running_idx (queue=? AND lane>? AND lane<?)",
+        ),
+        ("gates_among", "SEARCH gate USING PRIMARY KEY (queue=? AND lane=?)"),
+        ("gates", "SEARCH onward_gates USING PRIMARY KEY ((queue,lane)>(?,?))"),
+        ("drop_gate", "SEARCH onward_gates USING PRIMARY KEY (queue=? AND lane=?)"),
+        ("book", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
         ("finish", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("leave", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("put_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),

@@ -15,7 +15,8 @@ from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.contract.limits import state_of
 from onward.flow.lanes import behind
 from onward.flow.limits import Bounds
-from onward.flow.room import FOREVER, Gate, Scope
+from onward.flow.room import FOREVER, Gate, Scope, is_bounded_by
+from onward.flow.tokens import FULL
 from onward.flow.walk import MOST_BOOKED, PLAIN, Cursors, Walk, Walked
 from onward.job.settlement import GateChange
 from onward.job.states import State
@@ -122,7 +123,17 @@ def declare(store: MemoryStore, rows: Sequence[LimitRow]) -> None:
         there = store.limits.get((row.kind, row.name))
         if there is None or there.declared_at <= row.declared_at:
             chosen = Bounds() if there is None else there.chosen
-            store.limits[row.kind, row.name] = msgspec.structs.replace(row, chosen=chosen)
+            _keep(store, msgspec.structs.replace(row, chosen=chosen))
+
+
+def _keep(store: MemoryStore, row: LimitRow) -> None:
+    """Keep a limit.  If its rate is another one than before, its buckets are full: what was taken says nothing about it."""
+    before = store.limits.get((row.kind, row.name))
+    store.limits[row.kind, row.name] = row
+    if before is not None and before.bounds.rate not in (None, row.bounds.rate):
+        for scope, gate in store.gates.items():
+            if is_bounded_by(scope, row.kind, row.name):
+                store.gates[scope] = msgspec.structs.replace(gate, bucket=FULL)
 
 
 def change_gate(store: MemoryStore, change: GateChange, now: int) -> None:
@@ -149,8 +160,8 @@ class MemoryLanes:
             row = self._store.limits.get((kind, name))
             if row is None and not new:
                 return False
-            row = row or LimitRow(kind=kind, name=name)
-            row = self._store.limits[kind, name] = msgspec.structs.replace(row, chosen=chosen)
+            row = msgspec.structs.replace(row or LimitRow(kind=kind, name=name), chosen=chosen)
+            _keep(self._store, row)
             if kind == "queue" and not row.bounds:
                 del self._store.limits[kind, name]
             return True

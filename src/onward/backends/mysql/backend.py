@@ -49,7 +49,6 @@ from onward.backends.sql.statements import NamedSteps
 from onward.base.clock import Clock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
-from onward.flow.walk import Cursors
 
 __all__ = ["MySQLBackend"]
 
@@ -75,7 +74,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
-        self._cursors = Cursors()
+        self._walks = claiming.Walks()
         self._waiting = MySQLWaiting(connections, self._look)
 
     @classmethod
@@ -152,12 +151,14 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
             _alive(session)
             settlements.answer()
         claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
-        asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settlements.released])
+        asked = (
+            None if claim is None else claiming.ask(tx, claim, self._walks, released=[*released, *settlements.released])
+        )
         expires_at, now = _alive(session)
         settled = settlements.answer()
         claimed = claiming.Claimed(0, [])
         if asked is not None:
-            claimed = claiming.hand_out(tx, asked, self._cursors, owner=turn.owner, expires_at=expires_at, now=now)
+            claimed = claiming.hand_out(tx, asked, self._walks, owner=turn.owner, expires_at=expires_at, now=now)
         ended = settlements.ended
         cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
         return TurnResult(

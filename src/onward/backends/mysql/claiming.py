@@ -10,7 +10,7 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.mysql import holds, lanes
-from onward.backends.mysql.lane_view import Head
+from onward.backends.mysql.lane_view import BETWEEN, Head
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.base.clock import SECOND
 from onward.flow.walk import MOST_BOOKED, Cursors, Pick, Walked
@@ -18,7 +18,7 @@ from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
-__all__ = ["Claimed", "PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
+__all__ = ["Claimed", "PendingClaim", "Walks", "adopt", "adopted", "ask", "hand_out", "take"]
 
 _NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
@@ -50,14 +50,18 @@ class _QueueLook(NamedTuple):
     queue: str
     paused: bool
     expired: bool
-    due: bool
-    booked: bool
-    available: bool
-    laned: bool  # or it has a limit
+    scheduled: int | None  # the place of a job that is due
+    retryable: bool
+    last: int | None  # the place of the job that comes last
+    limited: bool
 
     @property
     def promotes(self) -> bool:
-        return self.due or self.booked
+        return self.scheduled is not None or bool(self.retryable)
+
+    @property
+    def is_walked(self) -> bool:
+        return bool(self.limited) or (self.last is not None and self.last > BETWEEN)
 
 
 class _Promoted(NamedTuple):
@@ -65,18 +69,27 @@ class _Promoted(NamedTuple):
     laned: bool = False  # one of them has a lane
 
 
-def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingClaim:
+_NONE = _Promoted()
+
+
+class Walks:
+    """What one process remembers of its walks."""
+
+    def __init__(self) -> None:
+        self.cursors = Cursors()
+        self.queues: set[str] = set()  # that had lanes or a limit when they were claimed from last
+
+
+def ask(tx: Transaction, claim: Claim, walks: Walks, *, released: Sequence[str]) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
-    first = next(iter(looks), None)
+    first = next((queue for queue in claim.queues[:1] if queue not in walks.queues), None)
     at_most = 0 if first is None else _at_most(claim, first, claim.limit)
     candidates = None if first is None else _candidates(tx, first, at_most, released, unless_due=True)
     return PendingClaim(claim, looks, list(released), candidates)
 
 
-def hand_out(
-    tx: Transaction, asked: PendingClaim, cursors: Cursors, *, owner: str, expires_at: int, now: int
-) -> Claimed:
+def hand_out(tx: Transaction, asked: PendingClaim, walks: Walks, *, owner: str, expires_at: int, now: int) -> Claimed:
     """Lease the next jobs: by one walk over all queues if one of them has lanes or a limit."""
     looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     served = [look for look in looked if not look.paused]
@@ -85,13 +98,15 @@ def hand_out(
             _cancel_expired(tx, look.queue, asked.claim.limit)
     promoted = {look.queue: _promote(tx, look, asked.claim.limit) for look in served if look.promotes}
     found = _NOTHING
-    if any(look.laned for look in served) or any(each.laned for each in promoted.values()):
+    walked = {look.queue for look in served if look.is_walked or promoted.get(look.queue, _NONE).laned}
+    walks.queues = walks.queues.difference(asked.looks) | walked
+    if walked:
         queues = [look.queue for look in served]
-        found = lanes.walk_lanes(tx, cursors, asked.claim, queues=queues, released=asked.released, now=now)
+        found = lanes.walk_lanes(tx, walks.cursors, asked.claim, queues=queues, released=asked.released, now=now)
         claimed = [pick.job.row for pick in found.picks]
     else:
         first = looked[0].queue if looked and not looked[0].promotes else None
-        claimed = _plain(tx, asked, [look for look in served if look.available or look.queue in promoted], first)
+        claimed = _plain(tx, asked, [look for look in served if look.last is not None or look.queue in promoted], first)
     leases: list[Lease] = []
     if claimed:
         tx.ask("claim", ids=[row[0] for row in claimed], owner=owner, at=now)
@@ -178,10 +193,10 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
 
 def _promote(tx: Transaction, look: _QueueLook, limit: int) -> _Promoted:
     """Make available what is due; what was booked apart, so that it does not hold up the others."""
-    states = (State.SCHEDULED, State.RETRYABLE) if look.due else ()
+    states = (State.SCHEDULED, State.RETRYABLE)
     replies = [tx.ask("due", state=str(state), queue=look.queue, place=0, limit=limit) for state in states]
     due = sorted(row for reply in replies for row in reply.rows())[:limit]
-    if look.booked:
+    if look.scheduled == 1:
         due += tx.ask("due", state="scheduled", queue=look.queue, place=1, limit=MOST_BOOKED).rows()
     if due:
         tx.ask("promote", ids=[job_id for _, job_id, _ in due])

@@ -21,11 +21,11 @@ from onward.flow.limits import Bounds
 from onward.flow.room import Gate, Scope
 from onward.flow.walk import PLAIN, Walk
 
-__all__ = ["OPEN", "Head", "MySQLView"]
+__all__ = ["BETWEEN", "OPEN", "Head", "MySQLView"]
 
 OPEN = Gate()
 _LANED = 1_000  # by which the places of jobs with lanes are higher than those of plain ones
-_LOWEST, _BETWEEN = -(1 << 40), _LANED // 2  # places: below all, and between those of plain jobs and the others
+_LOWEST, BETWEEN = -(1 << 40), _LANED // 2  # places: below all, and between those of plain jobs and the others
 _FIRST_JUMPS, _MOST_JUMPS = 8, 128  # of one packet
 _AHEAD = 64  # lanes whose limits are looked at together
 _NO_BOUNDS = Bounds()
@@ -111,12 +111,12 @@ class MySQLView:
         reply = self._ask_places(queue, rank)
         self._read_limits()  # in the same packet
         plain, laned = reply.rows()[0]
-        if plain is not None and plain < _BETWEEN:
+        if plain is not None and plain < BETWEEN:
             self._has_plain.add((queue, plain))
         if laned is not None:
             self._has_lanes.add((queue, laned - _LANED))
         places = [each for each in (plain, None if laned is None else laned - _LANED) if each is not None]
-        return min((each for each in places if each < _BETWEEN), default=None)
+        return min((each for each in places if each < BETWEEN), default=None)
 
     def lane_after(self, queue: str, rank: int, after: str, before: str) -> str | None:
         if (queue, rank) not in self._has_lanes:
@@ -169,7 +169,7 @@ class MySQLView:
     def _ask_places(self, queue: str, rank: int | None) -> Reply:
         """Ask for the next priorities of plain jobs and of jobs with lanes."""
         if (queue, rank) not in self._places:
-            plain, laned = (_LOWEST, _BETWEEN) if rank is None else (rank, rank + _LANED)
+            plain, laned = (_LOWEST, BETWEEN) if rank is None else (rank, rank + _LANED)
             self._places[queue, rank] = self._tx.ask("next_places", queue=queue, plain=plain, laned=laned)
         return self._places[queue, rank]
 

@@ -162,20 +162,19 @@ SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS 
               WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL) AS retryable;
 
 -- name: anything_to_do
--- Is it paused; is there anything to cancel because it has expired, to promote, to promote of what was booked, to hand out; has
--- it lanes or a limit?
+-- Is it paused; is there anything to cancel because it has expired; to promote (1: also of what was booked, 0: none of that); to
+-- promote of what is tried again; what is the last place, by which there are jobs to hand out, and jobs with lanes; has it a limit?
 SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (expiry_idx)
                 WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'),
+       (SELECT place FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'scheduled' AND queue = :queue AND place IN (0, 1) AND line IS NULL AND available_at <= :now
+         ORDER BY place DESC
+         LIMIT 1),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
-    OR EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
                 WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL AND available_at <= :now),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue AND place > 500)
-    OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue);
+       (SELECT max(place) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
+       EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue);
 
 -- name: expired
 SELECT id
@@ -210,8 +209,8 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  Rows that another turn has locked are
 -- left to it.  The token is that of the claim that follows; what a job that is claimed for the first time leaves at its
--- defaults is left out.  If something has to be promoted first, or if the queue has lanes or a limit, `unless_due` finds
--- nothing: all turns lock what is due before what is available.
+-- defaults is left out.  If something has to be promoted first, `unless_due` finds nothing: all turns lock what is due before
+-- what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
               OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
@@ -223,14 +222,10 @@ SELECT id, queue, delivery + 1, sealed,
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
    AND (NOT :unless_due
         OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
+                        WHERE state = 'scheduled' AND queue = :queue AND place IN (0, 1) AND line IS NULL
+                          AND available_at <= :now)
        AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
-       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL AND available_at <= :now)
-       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'available' AND queue = :queue AND place > 500)
-       AND NOT EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue))
+                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now))
  ORDER BY place, line, available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;

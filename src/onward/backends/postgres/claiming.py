@@ -78,8 +78,11 @@ def ask(
     queues, given_back = list(dict.fromkeys(claim.queues)), list(released)
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
     begin = marks.for_claim(queues)
-    promoted = tx.ask("promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit)
-    if lanes.expects(queues):
+    is_walked = lanes.expects(queues)
+    promoted = tx.ask(
+        "promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit, is_walked=is_walked
+    )
+    if is_walked:
         return PendingClaim(claim, queues, given_back, promoted, None, pinned, lanes.begin(tx, claim))
     claimed = tx.ask(
         "claim",

@@ -318,7 +318,7 @@ expired AS MATERIALIZED (
     RETURNING lane
 )
 SELECT (SELECT count(*) FROM promoted),
-       EXISTS (SELECT 1 FROM promoted WHERE lane <> '')
+       cast(:is_walked AS boolean) OR EXISTS (SELECT 1 FROM promoted WHERE lane <> '')
        OR EXISTS (SELECT 1
                     FROM unnest(cast(:queues AS text[])) AS wanted (name)
                    WHERE EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
@@ -1147,6 +1147,7 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
 -- All that a claim looks at, in one snapshot: for each queue its limit and the ranks and first jobs of its plain line; from
 -- group to group the first lane of each (`stops`), with the limits of its job; and in each group that may be open the lanes from
 -- behind the cursor around to it (`around`), a lane of each group at a time, with their first jobs.  No row is locked.
+-- A lane is looked for once: what lies before its first job may be dead, and kept by an old snapshot.
 -- `is_open` repeats `LimitRoom.is_open`, to step over a job that is full: what may start is for the walk to say.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 wanted AS MATERIALIZED (
@@ -1233,24 +1234,25 @@ wanted AS MATERIALIZED (
                                                            ORDER BY lane LIMIT bound.running) AS one
                                       WHERE busy.name IS NOT NULL
                                       LIMIT bound.running) AS counted_one) END AS number) AS counted
-), around (queue, rank, job, start, key_bound, lane, is_lane, has_wrapped) AS (
-    SELECT queue, rank, job, start, key_bound, start, false, false
+), around (queue, rank, job, start, key_bound, lane, due, head, is_lane, has_wrapped) AS (
+    SELECT queue, rank, job, start, key_bound, start, cast(0 AS bigint), cast('' AS text) COLLATE "C", false, false
       FROM jobs
      WHERE is_open OR cast(:only_group AS text) IS NOT NULL
      UNION ALL
-    SELECT around.queue, around.rank, around.job, around.start, around.key_bound, following.lane, true,
+    SELECT around.queue, around.rank, around.job, around.start, around.key_bound, following.lane, following.available_at,
+           following.id, true,
            coalesce(following.has_wrapped, around.has_wrapped)
       FROM around
       LEFT JOIN LATERAL (
-           (SELECT lane, around.has_wrapped AS has_wrapped FROM onward_jobs
+           (SELECT lane, available_at, id, around.has_wrapped AS has_wrapped FROM onward_jobs
              WHERE queue = around.queue AND rank = around.rank AND state = 'available' AND lane <> '' AND lane > around.lane
                AND lane < CASE WHEN around.has_wrapped THEN around.start || chr(1) ELSE around.job || '0' END
-             ORDER BY lane LIMIT 1)
+             ORDER BY lane, available_at, id LIMIT 1)
             UNION ALL
-           (SELECT lane, true FROM onward_jobs
+           (SELECT lane, available_at, id, true FROM onward_jobs
              WHERE NOT around.has_wrapped AND queue = around.queue AND rank = around.rank AND state = 'available'
                AND lane <> '' AND lane > around.job AND lane <= around.start
-             ORDER BY lane LIMIT 1)
+             ORDER BY lane, available_at, id LIMIT 1)
             LIMIT 1) AS following ON true
      WHERE around.lane IS NOT NULL
 ), walked AS MATERIALIZED (
@@ -1264,8 +1266,8 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
        (SELECT cast(coalesce(json_agg(json_build_array(name, ranks, heads, columns, gate, running)), '[]') AS text)
           FROM (SELECT wanted.name, bound.columns, gate.columns AS gate,
                        (SELECT json_agg(lines.rank) FROM lines WHERE lines.queue = wanted.name) AS ranks,
-                       (SELECT json_agg(json_build_array(rank, id, crashes, cost))
-                          FROM (SELECT rank, id, crashes, cost FROM onward_jobs
+                       (SELECT json_agg(json_build_array(rank, available_at, id, crashes, cost))
+                          FROM (SELECT rank, available_at, id, crashes, cost FROM onward_jobs
                                  WHERE queue = wanted.name AND state = 'available' AND coalesce(lane, '') = ''
                                    AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                                  ORDER BY rank, available_at, id
@@ -1305,24 +1307,25 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
                                           WHERE busy.name IS NOT NULL
                                           LIMIT walked.key_bound) AS counted_one) END AS number) AS counted
          CROSS JOIN LATERAL (
-               SELECT json_agg(json_build_array(id, crashes, cost)) AS columns
-                 FROM (SELECT id, crashes, cost FROM onward_jobs
+               SELECT json_agg(json_build_array(available_at, id, crashes, cost)) AS columns
+                 FROM (SELECT available_at, id, crashes, cost FROM onward_jobs
                         WHERE is_lane AND (walked.key_bound IS NULL OR counted.number < walked.key_bound)
                           AND onward_jobs.queue = walked.queue AND onward_jobs.rank = walked.rank AND state = 'available'
                           AND onward_jobs.lane <> '' AND onward_jobs.lane = walked.lane
+                          AND (available_at, id) >= (walked.due, walked.head)
                           AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                         ORDER BY available_at, id
                         LIMIT (SELECT heads FROM share)) AS counted_one) AS head);
 
 -- name: line_heads
 -- The first jobs of one lane, or of the plain line.
-(SELECT id, crashes, cost FROM onward_jobs
+(SELECT available_at, id, crashes, cost FROM onward_jobs
   WHERE cast(:lane AS text) <> '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
     AND lane <> '' AND lane = :lane AND (expires_at IS NULL OR expires_at > onward_now(:now))
   ORDER BY available_at, id
   LIMIT cast(:limit AS bigint))
  UNION ALL
-(SELECT id, crashes, cost FROM onward_jobs
+(SELECT available_at, id, crashes, cost FROM onward_jobs
   WHERE cast(:lane AS text) = '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
     AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
   ORDER BY available_at, id
@@ -1368,26 +1371,29 @@ SELECT gate.*
 
 -- name: try_gates
 -- The gates of scopes that this turn has locked, as they are now.  One that a settlement is changing is not waited for: that turn may
--- be about to charge another one, which this turn has.
-SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane)
+-- be about to charge another one, which this turn has.  The last answer is the time, read when the locks are held: tokens are counted
+-- by it, and turns that have one lock after another see it rise.
+SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane),
+       onward_now(:now)
   FROM unnest(cast(:queues AS text[]), cast(:lanes AS text[])) WITH ORDINALITY AS scope (queue, lane, number)
   LEFT JOIN LATERAL (SELECT queue, lane, full_at, charged_at, shut_until, shut_for
                        FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane
                         FOR UPDATE SKIP LOCKED) AS gate ON true;
 
 -- name: take
--- Lease what a walk has chosen.  Without a limit: so many of a lane, or of the plain line, whichever no other turn has; and no
--- suspect, which is claimed alone.  With a limit, whose lock keeps other turns away, or alone: by their ids.  A plain
--- job of a queue with a limit is counted from now on.
-WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+-- Lease what a walk has chosen.  Without a limit: so many of a lane, or of the plain line, from the first one that was seen,
+-- whichever no other turn has; and no suspect, which is claimed alone.  With a limit, whose lock keeps other turns away, or alone: by their ids.  A plain
+-- job of a queue with a limit is counted from now on.  They start at the instant for which their tokens were counted.
+WITH clock AS MATERIALIZED (SELECT cast(:at AS bigint) AS now),
 laned AS MATERIALIZED (
     SELECT job.place
-      FROM unnest(cast(:lane_queues AS text[]), cast(:lane_ranks AS bigint[]), cast(:lanes AS text[]), cast(:lane_counts AS bigint[]))
-        AS line (queue, rank, lane, at_most)
+      FROM unnest(cast(:lane_queues AS text[]), cast(:lane_ranks AS bigint[]), cast(:lanes AS text[]),
+                  cast(:lane_times AS bigint[]), cast(:lane_heads AS text[]), cast(:lane_counts AS bigint[]))
+        AS line (queue, rank, lane, due, head, at_most)
      CROSS JOIN LATERAL (SELECT ctid AS place
                            FROM onward_jobs
                           WHERE queue = line.queue AND rank = line.rank AND state = 'available' AND lane <> ''
-                            AND lane = line.lane AND crashes = 0
+                            AND lane = line.lane AND (available_at, id) >= (line.due, line.head) AND crashes = 0
                             AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                             AND NOT id = ANY (cast(:released AS text[]))
                           ORDER BY available_at, id
@@ -1395,12 +1401,13 @@ laned AS MATERIALIZED (
                             FOR UPDATE SKIP LOCKED) AS job
 ), plain AS MATERIALIZED (
     SELECT job.place
-      FROM unnest(cast(:plain_queues AS text[]), cast(:plain_ranks AS bigint[]), cast(:plain_counts AS bigint[]))
-        AS line (queue, rank, at_most)
+      FROM unnest(cast(:plain_queues AS text[]), cast(:plain_ranks AS bigint[]), cast(:plain_times AS bigint[]),
+                  cast(:plain_heads AS text[]), cast(:plain_counts AS bigint[]))
+        AS line (queue, rank, due, head, at_most)
      CROSS JOIN LATERAL (SELECT ctid AS place
                            FROM onward_jobs
                           WHERE queue = line.queue AND rank = line.rank AND state = 'available' AND coalesce(lane, '') = ''
-                            AND crashes = 0 AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                            AND (available_at, id) >= (line.due, line.head) AND crashes = 0 AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                             AND NOT id = ANY (cast(:released AS text[]))
                           ORDER BY available_at, id
                           LIMIT line.at_most

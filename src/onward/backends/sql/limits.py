@@ -24,7 +24,7 @@ Locks: the row of a limit, or of a gate; a gate's after those of a claim or of a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,8 +35,8 @@ from onward.backends.sql.statements import SqlTransaction
 from onward.contract.limits import UsageView, state_of
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Rate
-from onward.flow.room import FOREVER, Gate, Scope
-from onward.flow.tokens import Bucket
+from onward.flow.room import FOREVER, Gate, Scope, is_bounded_by
+from onward.flow.tokens import FULL, Bucket
 from onward.job.settlement import GateChange
 
 __all__ = [
@@ -74,6 +74,7 @@ LIMIT_COLUMNS = (
 GATE_COLUMNS = ("queue", "lane", "full_at", "charged_at", "shut_until", "shut_for")
 _OPEN = Gate()
 _NO_BOUNDS = Bounds()
+_PAGE = 500  # gates
 
 
 class SqlLimits:
@@ -105,7 +106,9 @@ class SqlLimits:
             is_there = bool(tx.ask("lock_limit", kind=kind, named=name).rows())
             if not is_there and not new:
                 return False
+            before = limits_of(tx)
             tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen))
+            _refill(tx, before, [(kind, name)])
             if kind == "queue":
                 tx.ask("drop_limit", kind=kind, named=name)
                 if chosen and not is_there:
@@ -126,6 +129,7 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
     Returns the queues that had no limit before.
     """
     new: list[str] = []
+    before = limits_of(tx) if rows else {}
     for row in sorted(
         rows, key=lambda row: (row.kind, row.name)
     ):  # two sessions that are opened at once cannot deadlock
@@ -135,7 +139,34 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
         if is_new:
             tx.ask("count_running", queue=row.name)
             new.append(row.name)
+    _refill(tx, before, [(row.kind, row.name) for row in rows])
     return new
+
+
+def _refill(tx: SqlTransaction, before: Limits, written: Sequence[tuple[Kind, str]]) -> None:
+    """Fill the buckets of rates that are others than before: what was taken says nothing about them."""
+    rated = [key for key in sorted(set(written)) if key in before and before[key].bounds.rate is not None]
+    after = limits_of(tx) if rated else {}
+    for kind, name in rated:
+        if after[kind, name].bounds.rate != before[kind, name].bounds.rate:
+            for scope in _gates_of(tx, kind, name):
+                _change_gate(tx, scope, lambda gate: Gate(FULL, gate.shut_until, gate.shut_for))
+
+
+def _gates_of(tx: SqlTransaction, kind: Kind, name: str) -> Iterator[Scope]:
+    """Yield the scopes of a limit that may have a gate, in the order of their keys."""
+    if kind != "key":
+        yield Scope.of_queue(name) if kind == "queue" else Scope.of_lane(f"{name}/")
+        return
+    after = Scope.of_lane(f"{name}/")
+    while True:
+        rows = tx.ask("gates", after_queue=after.queue, after_lane=after.lane, limit=_PAGE).rows()
+        scopes = [gate_of(row)[0] for row in rows]
+        found = [scope for scope in scopes if is_bounded_by(scope, kind, name)]
+        yield from found
+        if len(found) < _PAGE:
+            return
+        after = found[-1]
 
 
 def change_gate(tx: SqlTransaction, change: GateChange, now: int) -> None:
@@ -193,7 +224,10 @@ def lane_shown(lane: str | None) -> str | None:
 
 
 def _change(tx: SqlTransaction, lane: str, changed: Callable[[Gate], Gate]) -> None:
-    scope = Scope.of_lane(lane)
+    _change_gate(tx, Scope.of_lane(lane), changed)
+
+
+def _change_gate(tx: SqlTransaction, scope: Scope, changed: Callable[[Gate], Gate]) -> None:
     rows = tx.ask("lock_gate", queue=scope.queue, lane=scope.lane).rows()
     gate = gate_of(rows[0])[1] if rows else _OPEN
     tx.ask("put_gate", **_gate_values(scope, changed(gate)))

@@ -208,7 +208,7 @@ class SqliteBackend(
                     released=settling.released(turn.settlements, settled),
                     seen=self._lanes,
                 )
-            if not claimed.leases and self._lanes.gives_room(turn.settlements):
+            if settling.frees_room(turn.settlements, () if claimed.leases else self._lanes.queues):
                 tx.wakes = True
             # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()

@@ -20,7 +20,6 @@ from onward.flow.lanes import behind, group_of
 from onward.flow.limits import LARGEST_COST, Bounds
 from onward.flow.room import Gate, Scope
 from onward.flow.walk import MOST_BOOKED, PLAIN, Cursors, Walk, Walked
-from onward.job.settlement import Settlement
 
 __all__ = ["LanesSeen", "LineJob", "SqliteLimits", "opens_at", "promote_booked", "walk_lanes", "would_claim"]
 
@@ -53,10 +52,6 @@ class LanesSeen:
     def __init__(self) -> None:
         self.cursors = Cursors()
         self.queues: set[str] = set()  # those in which lanes or a limit decided, when this process last looked
-
-    def gives_room(self, settlements: Sequence[Settlement]) -> bool:
-        """Return whether a limit may have room again after these settlements."""
-        return any(each.lease.lane is not None or each.lease.envelope.queue in self.queues for each in settlements)
 
 
 class _Lanes:
@@ -98,7 +93,7 @@ class LanesInFile:
         self._ranks: dict[str, tuple[int | None, int | None]] = {}  # of plain jobs and of lanes, as last asked for
         self._lanes: dict[tuple[str, int], list[_Lanes]] = {}
         self._lines: dict[tuple[str, int, str], _Line] = {}
-        self._near: list[str] = []  # the lanes that were read last: whoever asks for one of them asks for the others
+        self._near: dict[str, list[str]] = {}  # the lanes that were read together: they are asked for together
         self._gates: dict[Scope, Gate] = {}
         self._running: dict[Scope, int] = {}
 
@@ -173,9 +168,7 @@ class LanesInFile:
         return self._limits
 
     def _with_those_near(self, scope: Scope) -> list[Scope]:
-        if scope.lane not in self._near:
-            return [scope]
-        return [Scope.of_lane(lane) for lane in self._near]
+        return [Scope.of_lane(lane) for lane in self._near.get(scope.lane, [scope.lane])] if scope.lane else [scope]
 
     def _read_lanes(self, queue: str, rank: int, after: str, count: int) -> _Lanes:
         count = min(count, _MOST)
@@ -184,8 +177,9 @@ class LanesInFile:
             head.queue = queue
             if (queue, rank, head.lane) not in self._lines:
                 self._lines[queue, rank, head.lane] = _Line([head])
-        self._near = [head.lane for head in heads]
-        return _Lanes(after, self._near, to_the_end=len(heads) < count)
+        lanes = [head.lane for head in heads]
+        self._near |= dict.fromkeys(lanes, lanes)
+        return _Lanes(after, lanes, to_the_end=len(heads) < count)
 
     def _read_jobs(self, line: _Line, queue: str, rank: int, lane: str, missing: int) -> None:
         place = (queue, rank) if lane == PLAIN else (queue, rank, lane)

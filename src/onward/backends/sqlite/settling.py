@@ -11,7 +11,7 @@ four times as much and release the interpreter's lock at each.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -79,6 +79,13 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
     """Return the ids of the jobs that these settlements have given back."""
     pairs = zip(settlements, answers, strict=True)
     return frozenset(each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied)
+
+
+def frees_room(settlements: Sequence[Settlement], queues: Collection[str]) -> bool:
+    """Return whether another process may start a job now: of a limit that counts over all queues, or in these queues."""
+    return any(
+        not (each.lease.lane or "/").startswith("/") or each.lease.envelope.queue in queues for each in settlements
+    )
 
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:

@@ -39,6 +39,7 @@ TOPICS = (
     "flow_changes",
     "flow_ends",
     "flow_rules",
+    "flow_transactions",
     "flows",
     "forgetting",
     "holds",

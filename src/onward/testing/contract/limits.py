@@ -49,8 +49,9 @@ class RunningContract:
         assert len(claimed(backend)) == 1
         assert executing(backend) == 1
 
-    def test_a_settlement_and_a_claim_in_one_turn_count_together(self, backend):
-        declare(backend, a_limit(running=2))
+    @pytest.mark.parametrize("row", [a_limit(running=2), a_limit("default", "queue", running=2)], ids=["job", "queue"])
+    def test_a_settlement_and_a_claim_in_one_turn_count_together(self, backend, row):
+        declare(backend, row)
         backend.enqueue(in_lane(5))
         leases = claimed(backend)
 

@@ -10,6 +10,7 @@ import pytest
 
 from onward.backend import Query, Settlement
 from onward.flow.lanes import lane_of
+from onward.flow.limits import Bounds, rate_of
 from onward.job.settlement import GateChange
 from onward.job.states import State
 from onward.testing.contract.builders import ids, some_envelopes
@@ -153,6 +154,46 @@ class RatesContract:
         assert claimed(backend) == []
         clock.advance(60)
         assert len(claimed(backend)) == 10
+
+    @pytest.mark.promise("L54")
+    @pytest.mark.parametrize("kind", ["job", "queue"])
+    @pytest.mark.parametrize("said_by", ["code", "people"])
+    def test_a_rate_that_is_changed_counts_at_the_next_claim_whatever_was_taken_before(self, backend, kind, said_by):
+        name = "render" if kind == "job" else "default"
+        declare(backend, a_limit(name, kind, rate="10/day", declared_at=1))
+        backend.enqueue(in_lane(50) if kind == "job" else some_envelopes(50))
+        assert len(claimed(backend)) == 10
+
+        if said_by == "people":
+            backend.set_limit(kind, name, Bounds(rate=rate_of("5/min")))
+        else:
+            declare(backend, a_limit(name, kind, rate="5/min", declared_at=2), owner="newer")
+
+        assert len(claimed(backend)) == 5
+        assert claimed(backend) == []
+
+    @pytest.mark.promise("L54")
+    def test_so_does_that_of_each_key(self, backend):
+        declare(backend, a_limit(kind="key", rate="10/day"), a_limit())
+        backend.enqueue(in_lane(10, "a"))
+        assert len(claimed(backend)) == 10
+
+        backend.set_limit("key", "render", Bounds(rate=rate_of("5/min")))
+
+        backend.enqueue(in_lane(10, "a"))
+        backend.enqueue(in_lane(3, "b"))
+        assert len(claimed(backend)) == 5 + 3
+
+    def test_a_rate_that_is_declared_again_gives_no_tokens(self, backend):
+        for owner in ("first", "second"):
+            declare(backend, a_limit(rate="10/day"), owner=owner)
+            backend.enqueue(in_lane(10))
+        assert len(claimed(backend)) == 10
+
+        declare(backend, a_limit(rate="10/day", declared_at=5), owner="third")
+        backend.set_limit("job", "render", Bounds(running=100))
+
+        assert claimed(backend) == []
 
     def test_a_claim_that_finds_nothing_takes_no_tokens(self, backend):
         declare(backend, a_limit(rate="2/min"))

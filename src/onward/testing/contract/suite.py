@@ -33,6 +33,7 @@ from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract, GrowingContract
 from onward.testing.contract.flow_ends import FlowEndsContract
 from onward.testing.contract.flow_rules import FlowRulesContract
+from onward.testing.contract.flow_transactions import FlowTransactionsContract
 from onward.testing.contract.flows import FlowsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
@@ -152,6 +153,7 @@ class BackendContract(
     GrowingContract,
     FlowSteeringContract,
     FlowRetentionContract,
+    FlowTransactionsContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+from onward.backend import Settlement
 from onward.testing.contract.builders import PATIENCE, a_claim, an_envelope, ids
 from onward.testing.contract.capabilities import needs
+from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane, turn
 
 __all__ = ["WaitingContract"]
 
@@ -63,6 +65,19 @@ class WaitingContract:
         waiting = self._wait_in_thread(backend, ("a", "b", "c"))
 
         backend.enqueue([an_envelope(queue="c")])
+
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+
+    @needs("wakes", "lanes")
+    def test_a_slot_of_a_job_that_one_queue_frees_wakes_those_who_wait_in_another(self, backend, open_client):
+        declare(backend, a_limit(running=1))
+        backend.enqueue(in_lane(1, queue="a"))
+        (held,) = claimed(backend, queues=("a",))
+        backend.enqueue([an_envelope(queue="a"), *in_lane(1, queue="b")])
+        waiting = self._wait_in_thread(open_client(), ("b",))
+
+        assert len(turn(backend, Settlement.ack(held), queues=("a",), limit=10).leases) == 1
 
         waiting.join(PATIENCE)
         assert not waiting.is_alive()

@@ -91,6 +91,9 @@ class ModelLanes:
         before = self.bounds(row.kind, row.name)
         self.limit_rows[row.kind, row.name] = row
         if before.rate != self.bounds(row.kind, row.name).rate:
+            for place in self.starts:
+                if place[:2] == (row.kind, row.name):
+                    self.gates[place[2]].full_at = 0
             self.starts = defaultdict(
                 _Starts, {place: each for place, each in self.starts.items() if place[:2] != (row.kind, row.name)}
             )

@@ -14,6 +14,7 @@ if queue and not limits.bounds(row) then
 else
   redis.call('HSET', P .. 'limits', field, row)
 end
+limits.refill(field, raw, row)
 if queue then limits.mark(queue) end
 limits.wake_all()
 return 1

@@ -68,6 +68,34 @@ function limits.change_gate(change, now)
   limits.set_gate(field, gate)
 end
 
+-- The rate that counts, as one text; false if there is none.
+function limits.rate(raw)
+  if not raw or #raw ~= struct.size(FORMAT.limit) then return false end
+  local numbers = {struct.unpack(FORMAT.limit, raw)}
+  local from = numbers[7] > 0 and 7 or 3
+  return numbers[from] > 0 and table.concat(numbers, ' ', from, from + 2)
+end
+
+-- Fill the buckets of a rate that is another one than before: what was taken says nothing about it.
+function limits.refill(field, before, after)
+  local was, now = limits.rate(before), limits.rate(after)
+  if not was or was == now then return end
+  local kind, name = string.match(field, '^(%l+):(.*)$')
+  local function fill(scope)
+    local gate = redis.call('HGET', P .. 'gates', scope)
+    if gate and #gate == struct.size(FORMAT.gate) then
+      local _, _, shut_until, shut_for = struct.unpack(FORMAT.gate, gate)
+      redis.call('HSET', P .. 'gates', scope, struct.pack(FORMAT.gate, 0, 0, shut_until, shut_for))
+    end
+  end
+  if kind == 'queue' then return fill(name .. '\n') end
+  local group = '\n' .. name .. '/'
+  if kind == 'job' then return fill(group) end
+  for _, scope in ipairs(redis.call('HKEYS', P .. 'gates')) do
+    if sub(scope, 1, #group) == group and scope ~= group then fill(scope) end
+  end
+end
+
 -- After a limit was given to a queue, or taken from it.
 function limits.mark(queue)
   if redis.call('HEXISTS', P .. 'limits', 'queue:' .. queue) == 1 then
@@ -88,8 +116,9 @@ function limits.declare(rows)
       chosen = {select(6, struct.unpack(FORMAT.limit, raw))}
     end
     if was <= declared_at then
-      redis.call('HSET', P .. 'limits', field,
-        struct.pack(FORMAT.limit, declared_at, running, tokens, period, burst, unpack(chosen, 1, 4)))
+      local written = struct.pack(FORMAT.limit, declared_at, running, tokens, period, burst, unpack(chosen, 1, 4))
+      redis.call('HSET', P .. 'limits', field, written)
+      limits.refill(field, raw, written)
       if not raw and sub(field, 1, 6) == 'queue:' then limits.mark(sub(field, 7)) end
     end
   end
