@@ -96,6 +96,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
 }  # fmt: skip
 
 GUARDS: Mapping[str, str] = {
+    "attempt/breakers.py": "The last runs of each job that has a breaker, which several threads may settle.",
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",

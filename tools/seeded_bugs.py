@@ -1022,6 +1022,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_jobs_go_with_their_lanes_and_costs",),
     ),
     Mutant(
+        "M154",
+        "a changed rate pays for what was taken under the old one (memory)",
+        (
+            Edit(
+                f"{MEMORY}/lanes.py",
+                "before.bounds.rate not in (None, row.bounds.rate)",
+                "before.bounds.rate not in (None, row.bounds.rate) and False",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_so_does_that_of_each_key",),
+    ),
+    Mutant(
         "M170",
         "plain jobs of a limited queue are not counted (sqlite)",
         (
@@ -1307,6 +1319,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "claims that are under way when a queue gets a limit are not counted (postgres)",
         (Edit(f"{POSTGRES}/backend.py", "        self._await_claims()\n", ""),),
         (f"{LANES_ON_POSTGRES}::TestQueueLimits::test_a_claim_that_was_under_way_when_the_limit_was_set_is_counted",),
+    ),
+    Mutant(
+        "M123",
+        "tokens are counted by a time before the lock was held (postgres)",
+        (Edit(f"{POSTGRES}/lane_view.py", "        self.now = now\n", ""),),
+        (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
     ),
     Mutant(
         "M101",

@@ -57,7 +57,7 @@ LIMITS = [
     a_limit(running=5, running_now=5, declared=Bounds(running=5)),
     a_limit("key", running=2, declared=Bounds(running=9), chosen=Bounds(running=2)),
     a_limit(
-        "queue", "mail", rate=RATE, tokens=-3, next_token_at=NOW + timedelta(minutes=14.9), declared=Bounds(rate=RATE)
+        "queue", "mail", rate=RATE, tokens=-3, next_token_at=NOW + timedelta(hours=14.9), declared=Bounds(rate=RATE)
     ),
     a_limit(name="charge", is_shut=True, shut_until=datetime(2030, 1, 1, 12, tzinfo=UTC), running_now=1),
     a_limit(name="paused", is_shut=True, running=1, declared=Bounds(running=1)),
@@ -87,7 +87,7 @@ class TestInWords:
                 "token",
                 "in",
                 "14",
-                "m",
+                "h",
                 "code",
             ],
             ["charge", "1", "shut", "until", "2030-01-01", "12:00:00Z"],
@@ -98,7 +98,7 @@ class TestInWords:
         assert [in_short(limit) for limit in LIMITS] == [
             "5 of 5",
             "2 each",
-            "0, 100/min, 20 at once, next token in 14 m",
+            "0, 100/min, 20 at once, next token in 14 h",
             "1, shut until 2030-01-01 12:00:00Z",
             "0 of 1, shut by hand",
         ]

@@ -169,6 +169,32 @@ class TestTwoClaims:
         assert len(claimed(backend)) == 68
 
 
+@pytest.mark.promise("L49")
+class TestRates:
+    def test_tokens_are_counted_by_the_time_at_which_the_lock_is_held(self, open_backend, sql):
+        """By an earlier one the bucket would look as if the clock had been set back: that would add tokens."""
+        slow, quick = open_backend(clock=None), open_backend(clock=None)
+        declare(slow, a_limit(rate="100/s", burst=50), owner="slow")
+        slow.enqueue(in_lane(20))
+        assert [len(turn(each, owner=name, limit=2).leases) for each, name in ((slow, "slow"), (quick, "quick"))] == [
+            2,
+            2,
+        ]
+        slow.side = Side(sql, PASSING)
+        slow.side.start(claim_of(slow, "slow"))
+        slow.side.let_on()  # it has walked
+
+        assert len(turn(quick, owner="quick", limit=2).leases) == 2
+        ((charged_at, full_at),) = sql("SELECT charged_at, full_at FROM onward_gates")
+        while not slow.side.has_ended:
+            slow.side.let_on()
+
+        ((later, fuller),) = sql("SELECT charged_at, full_at FROM onward_gates")
+        assert later > charged_at
+        assert fuller == max(full_at, later) + 3 * 10_000
+        assert sql("SELECT max(started_at) FROM onward_jobs") == [(later,)], "it starts when its token was counted"
+
+
 @pytest.mark.promise("L46")
 class TestReaping:
     def test_a_claim_beside_a_reap_never_counts_a_lease_too_few(self, backend, sides, race, clock, sql):

@@ -8,6 +8,7 @@ import pytest
 from onward.backend import Query, Settlement
 from onward.backends import damage
 from onward.errors import BackendError, BackendRefused
+from onward.flow.lanes import lane_of
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
@@ -19,6 +20,7 @@ from onward.testing.contract.builders import (
     an_envelope,
     some_envelopes,
 )
+from onward.testing.contract.lanes import a_limit, declare, in_lane
 
 P = "{onward}:"
 NO_TEXT = b"\xff\xfe\xfd"
@@ -273,7 +275,11 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         backend.progress(lease, b"1")
         backend.settle([settle(lease)])
         backend.enqueue([an_envelope(delay=rng.choice([0, 5]), **keys)])
-    backend.claim(a_claim(owner="other", limit=3))
+    declare(
+        backend, a_limit(kind="key", running=3, rate="4/min"), a_limit("default", "queue", running=500), owner="new"
+    )
+    backend.enqueue([each for key in "abc" for each in in_lane(4, key)])
+    backend.claim(a_claim(owner="other", limit=8))
 
     for _ in range(8):
         spoil(rng, raw)
@@ -289,6 +295,8 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         backend.overview()
         backend.counts()
         backend.health()
+        backend.limits()
+        backend.shut("render/", opened=True)
         backend.wait(["default"], 0)
         backend.forget_key("i3")
         backend.replay(Query(limit=3))
@@ -298,8 +306,8 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         backend.open_session(a_session(owner="other"), adopts=rng.choice([None, "worker", "other"]))
     backend.purge(Query())
 
-    fresh = enqueued(backend, 2, priority=100)
-    found = {*claimed(backend), *claimed(backend), *claimed(backend)}
+    fresh = enqueued(backend, 2, priority=100) + enqueued(backend, 2, priority=100, lane=lane_of("render", "fresh"))
+    found = {*claimed(backend), *claimed(backend), *claimed(backend), *claimed(backend)}
     assert {*fresh} <= found, [backend.get(each) for each in fresh]
 
 

@@ -182,8 +182,17 @@ class PostgresView:
 
     # What is locked
 
-    def recount(self, gates: Mapping[Scope, Gate], counts: Mapping[tuple[Scope, int], int]) -> None:
-        """Keep what was read again of the scopes that this turn has locked.  It leaves all others with a limit alone."""
+    @property
+    def limits(self) -> Mapping[tuple[Kind, str], Bounds]:
+        """The limits of what was looked at."""
+        return self._bounds
+
+    def recount(self, now: int, gates: Mapping[Scope, Gate], counts: Mapping[tuple[Scope, int], int]) -> None:
+        """Keep what was read again of the scopes that this turn has locked.  It leaves all others with a limit alone.
+
+        A bucket that an earlier holder of the lock has charged was charged before ``now``.
+        """
+        self.now = now
         self._gates |= gates
         self._running = {**{key: each for key, each in self._running.items() if key[0] not in gates}, **counts}
         self._locked = gates.keys()

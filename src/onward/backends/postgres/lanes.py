@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from onward.backends.postgres.lane_view import Head, LaneSource, PostgresView, g
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql.limits import charge, gate_of
 from onward.flow.lanes import group_of
+from onward.flow.limits import Bounds, Kind
 from onward.flow.room import Gate, LimitRoom, Scope
 from onward.flow.walk import PLAIN, Cursors, Pick, Walk, Walked
 from onward.job.settlement import Settled, Settlement
@@ -54,14 +55,18 @@ class LaneClaims:
         self._lock = threading.Lock()
         self._cursors = Cursors()
         self._walked: dict[str, int] = {}  # a queue, and how many claims still expect it to have lanes or a limit
+        self._slots: set[tuple[Kind, str]] = set()  # limits of how many run
 
     def expects(self, queues: Iterable[str]) -> bool:
         """Return whether one of these queues had lanes or a limit lately: then its claim walks at once."""
         return not self._walked.keys().isdisjoint(queues)
 
-    def limits_slots(self, queue: str) -> bool:
-        """Return whether leases of this queue may keep others from starting."""
-        return queue in self._walked
+    def has_slot(self, lease: Lease) -> bool:
+        """Return whether this lease may have kept others from starting: by a limit of its queue, its job or its key."""
+        if not self._slots:
+            return False
+        job = "" if lease.lane is None else group_of(lease.lane)[:-1]
+        return not self._slots.isdisjoint((("queue", lease.envelope.queue), ("job", job), ("key", job)))
 
     def begin(self, tx: Transaction, claim: Claim) -> LaneWalk:
         """Ask for what a claim needs to know."""
@@ -77,6 +82,8 @@ class LaneClaims:
                 left = _REMEMBERED if queue in walk.walked else self._walked.pop(queue, 0) - 1
                 if left > 0:
                     self._walked[queue] = left
+            slots = {limit for limit, bounds in walk.limits.items() if bounds.running is not None}
+            self._slots = (self._slots - walk.limits.keys()) | slots
 
 
 class LaneWalk:
@@ -86,6 +93,7 @@ class LaneWalk:
         self.cursors = cursors
         self.queues = list(dict.fromkeys(claim.queues))
         self.walked: Collection[str] = ()  # those of the queues that have lanes or a limit
+        self.limits: Mapping[tuple[Kind, str], Bounds] = {}
         self._tx = tx
         self._claim = claim
         self._prefix = prefix
@@ -95,7 +103,7 @@ class LaneWalk:
     def take(self, *, owner: str, released: Sequence[str]) -> Taken:
         """Choose and lease jobs, charge their tokens, and book those whose lanes have none."""
         view = PostgresView(self._source, self._looked)
-        self.walked = view.walked
+        self.walked, self.limits = view.walked, view.limits
         cursors = self.cursors
         walk, found = self._walk(view, released)
         needed = _needed(walk, found)
@@ -133,10 +141,11 @@ class LaneWalk:
         )
         counting = running_in(self._tx, counted)
         locked = {numbers[number] for (number,) in locking.rows()}
-        gates = dict(_readable_gates(scopes, reading.rows()))
+        read = reading.rows()
+        gates = dict(_readable_gates(scopes, read))
         counts = {key: number for key, (number,) in zip(counted, counting.rows(), strict=True)}
         ours = {scope: gate for scope, gate in gates.items() if needed[scope] in locked}
-        view.recount(ours, {key: number for key, number in counts.items() if key[0] in ours})
+        view.recount(read[0][-1], ours, {key: number for key, number in counts.items() if key[0] in ours})
         return len(ours) == len(scopes)
 
     def _taken(self, walk: Walk[Head], picks: Sequence[Pick[Head]], owner: str, released: Sequence[str]) -> list[Row]:
@@ -149,6 +158,7 @@ class LaneWalk:
         plain = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] == PLAIN]
         rows = self._tx.ask(
             "take",
+            at=walk.view.now,
             owner=owner,
             released=list(released),
             ids=sorted(named),
@@ -192,13 +202,7 @@ def freed(settlements: Sequence[Settlement], answers: Sequence[Settled], claims:
     """Return how many slots these settlements have freed that jobs may wait for, by queue."""
     pairs = zip(settlements, answers, strict=True)
     leases = (each.lease for each, answer in pairs if answer.applied)
-    return Counter(lease.envelope.queue for lease in leases if _has_slot(lease, claims))
-
-
-def _has_slot(lease: Lease, claims: LaneClaims) -> bool:
-    """Return whether a limit may count this lease: one of its job, or of its queue."""
-    has_job = lease.lane is not None and group_of(lease.lane) != "/"
-    return has_job or claims.limits_slots(lease.envelope.queue)
+    return Counter(lease.envelope.queue for lease in leases if claims.has_slot(lease))
 
 
 def _copied(cursors: Cursors) -> Cursors:
@@ -243,7 +247,7 @@ def _bounds(room: LimitRoom | None) -> bool:
 
 def _readable_gates(scopes: Sequence[Scope], rows: Iterable[Row]) -> Iterator[tuple[Scope, Gate]]:
     """Yield the gates that this turn may change; those without a row are open."""
-    for number, *columns, is_there in rows:
+    for number, *columns, is_there, _ in rows:
         if columns[0] is not None:
             yield gate_of(columns)
         elif not is_there:

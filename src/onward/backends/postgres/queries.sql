@@ -1371,8 +1371,10 @@ SELECT gate.*
 
 -- name: try_gates
 -- The gates of scopes that this turn has locked, as they are now.  One that a settlement is changing is not waited for: that turn may
--- be about to charge another one, which this turn has.
-SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane)
+-- be about to charge another one, which this turn has.  The last answer is the time, read when the locks are held: tokens are counted
+-- by it, and turns that have one lock after another see it rise.
+SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane),
+       onward_now(:now)
   FROM unnest(cast(:queues AS text[]), cast(:lanes AS text[])) WITH ORDINALITY AS scope (queue, lane, number)
   LEFT JOIN LATERAL (SELECT queue, lane, full_at, charged_at, shut_until, shut_for
                        FROM onward_gates WHERE queue = scope.queue AND lane = scope.lane
@@ -1381,8 +1383,8 @@ SELECT scope.number, gate.*, EXISTS (SELECT 1 FROM onward_gates WHERE queue = sc
 -- name: take
 -- Lease what a walk has chosen.  Without a limit: so many of a lane, or of the plain line, from the first one that was seen,
 -- whichever no other turn has; and no suspect, which is claimed alone.  With a limit, whose lock keeps other turns away, or alone: by their ids.  A plain
--- job of a queue with a limit is counted from now on.
-WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+-- job of a queue with a limit is counted from now on.  They start at the instant for which their tokens were counted.
+WITH clock AS MATERIALIZED (SELECT cast(:at AS bigint) AS now),
 laned AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:lane_queues AS text[]), cast(:lane_ranks AS bigint[]), cast(:lanes AS text[]),

@@ -71,9 +71,7 @@ class RedisDamage(damage.SetsAside):
     def _look_for_damage(self) -> int:
         found, indexes, counts = 0, [], []
         for keys in self._keys():
-            for name, kind in self._run("repair_keys", self._now(), beside=keys):
-                logger.critical("the key %s was renamed: it is a %s, which no worker writes there", _text(name), kind)
-                found += 1
+            found += self._repair_keys(keys)
             names = [key[len(self._prefix) + 1 :] for key in keys]
             indexes += [name for name in names if _kind(name) in _INDEXES]
             counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
@@ -82,6 +80,14 @@ class RedisDamage(damage.SetsAside):
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
             found += self._repair_index(name)
         return found + self._repair_names() + self._repair_rest(counts)
+
+    def _repair_keys(self, keys: Sequence[bytes]) -> int:
+        put_aside, unordered = self._run("repair_keys", self._now(), beside=keys)
+        for name, kind in put_aside:
+            logger.critical("the key %s was renamed: it is a %s, which no worker writes there", _text(name), kind)
+        for name in unordered:
+            logger.critical("scores of %s were set to 0: no worker writes others there", _text(name))
+        return len(put_aside) + len(unordered)
 
     def _keys(self) -> Iterator[list[bytes]]:
         cursor: Any = b"0"

@@ -1,7 +1,7 @@
 """Modules that the SQL stores share.  Only `sqlite/`, `postgres/` and `mysql/` import it.
 
 Read `sections` (a ``queries.sql`` by name) and `statements` (asking by name) first; then `server`, the verbs of PostgreSQL
-and MySQL; then what each verb needs: `enqueueing`, `turns`, `settling`, `holds`, `waiting`, `notes`, `schedules`; then
-`inspection`, `overview`, `rows`, `transfer`; then `migrations`, `health`, `errors`; and last `damage` and `text`, for rows
-that no worker wrote.
+and MySQL; then what each verb needs: `enqueueing`, `turns`, `settling`, `holds`, `waiting`, `notes`, `schedules`, `limits`;
+then `inspection`, `overview`, `rows`, `transfer`; then `migrations`, `health`, `errors`; and last `damage` and `text`, for
+rows that no worker wrote.
 """

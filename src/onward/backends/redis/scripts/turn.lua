@@ -186,7 +186,6 @@ local walk, laned = nil, {}  -- of the leases that have a lane: id, lane and for
 
 -- Claim from queues of which one at least has lanes, or a limit.
 local function walk_through(queues)
-  redis.call('ZCARD', P .. 'running')  -- fails here if it is of the wrong type, before anything is written
   local function take_from(queue, record, member, lane, probe)
     local from = claimed[#claimed]
     if not from or from[1] ~= queue then

@@ -28,6 +28,11 @@ local function new_walk(now, given)
 
   -- What is stored.
 
+  -- Members sort by their bytes only where all scores are equal.  Fails before anything is written, as with a wrong type.
+  local function check_order(key)
+    if redis.call('ZCOUNT', P .. key, 0, 0) ~= redis.call('ZCARD', P .. key) then error('DAMAGED ' .. key) end
+  end
+
   local function rank_after(queue, rank)
     local above, behind = rank and '(' .. rank or '-inf', rank and '[' .. string.char(rank + 102) or '-'
     local ready = redis.call('ZRANGEBYSCORE', P .. 'ready:' .. queue, above, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -208,6 +213,7 @@ local function new_walk(now, given)
     cursors.circles[each[1] .. '\n' .. each[2] .. '\n' .. each[3]] = each
   end
 
+  check_order('running')
   math.randomseed(given.seed)
   local random = math.random
 
@@ -379,6 +385,7 @@ local function new_walk(now, given)
 
   -- Take jobs of a queue.  Whether all that can start there now was taken.
   function walk.through(queue, at_most)
+    check_order('lanes:' .. queue)
     local most, rank = min(limit, walk.picks + at_most), nil
     while not walk.ended and walk.picks < most do
       rank = rank_after(queue, rank)
