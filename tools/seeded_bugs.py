@@ -41,7 +41,9 @@ DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
+TOKENS = "tests/flow/test_limits.py::TestTokens"
 CROWDS = "tests/proof/test_crowds.py"
 INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
@@ -1327,6 +1329,51 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LANES_ON_POSTGRES}::TestRates::test_tokens_are_counted_by_the_time_at_which_the_lock_is_held",),
     ),
     Mutant(
+        "M190",
+        "what runs is not counted again once a stripe is locked (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "        self._has_gates = True\n        self._read(scopes)\n",
+                "",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M191",
+        "a stripe that another turn has is no hindrance (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/lanes.py",
+                "if stripe_of(scope) in got}",
+                "}",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestInterleavings::test_a_limit_is_never_passed_and_is_reached[a job]",),
+    ),
+    Mutant(
+        "M192",
+        "a jump to the next lane locks what it reads (mysql)",
+        (
+            Edit(f"{MYSQL}/queries.sql", "SELECT (SELECT line FROM", "SET :into = (SELECT line FROM"),
+            Edit(f"{MYSQL}/queries.sql", "         LIMIT 1) INTO :into;", "         LIMIT 1);"),
+        ),
+        (f"{LANES_ON_MYSQL}::TestStripes::test_looking_for_lanes_locks_nothing",),
+    ),
+    Mutant(
+        "M193",
+        "a job that was booked stays so once it is due (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "   SET job.state = 'available', job.booked = NULL\n WHERE",
+                "   SET job.state = 'available'\n WHERE",
+            ),
+        ),
+        (f"{LANES_ON_MYSQL}::TestRows::test_a_booked_job_is_booked_no_more_once_it_is_due_or_was_made_so",),
+    ),
+    Mutant(
         "M101",
         "the starts of one claim are not counted against a limit (redis)",
         (
@@ -1493,6 +1540,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
     ),
     Mutant(
+        "M116",
+        "a turn that waited for a lock counts the time before it a second time",
+        (Edit("src/onward/flow/tokens.py", "_OVERLAP = 10 * SECOND", "_OVERLAP = 0 * SECOND"),),
+        (f"{TOKENS}::test_turns_that_read_the_clock_and_then_wait_for_a_lock_start_no_more",),
+    ),
+    Mutant(
         "M130",
         "a node that was not needed counts as failed",
         (
@@ -1502,7 +1555,10 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "FAILED = frozenset({NodeState.FAILED, NodeState.PASSED_OVER, NodeState.SKIPPED})",
             ),
         ),
-        (f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it", f"{GRAPHS}::TestRules"),
+        (
+            f"{ON_MEMORY}::test_what_becomes_of_a_node_by_what_is_before_it",
+            f"{GRAPHS}::TestRules::test_what_a_node_becomes",
+        ),
     ),
     Mutant(
         "M131",

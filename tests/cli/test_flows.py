@@ -61,7 +61,7 @@ def run(jobs, capsys):
     """Call a command on this process's own store; return its code and what it printed."""
 
     def call(command, **args):
-        plain = {"json": False, "quiet": False, "name": None, "running": False, "limit": 100, "reason": "why not"}
+        plain = {"json": False, "quiet": False, "name": None, "live": False, "limit": 100, "reason": "why not"}
         code = command(jobs, Namespace(**(plain | args)))
         printed = capsys.readouterr()
         return code, printed.out, printed.err
@@ -88,7 +88,7 @@ def test_flows_are_listed_for_people_and_machines(jobs, note, run):
         (second.id, "running", False),
         (first.id, "completed", False),
     ]
-    assert run(flows.list_flows, running=True)[1].count("\n") == 2
+    assert run(flows.list_flows, live=True)[1].count("\n") == 2
     assert run(flows.list_flows, name="first")[1].count("\n") == 2
 
 

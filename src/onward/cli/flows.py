@@ -34,7 +34,7 @@ _WHENS = {"succeeded": "", "failed": "if one failed", "finished": "either way"}
 
 def list_flows(app: Onward, args: Namespace) -> int:
     """Print flows, the newest first."""
-    flows = app.flows.list(name=args.name, running=args.running, limit=args.limit)
+    flows = app.flows.list(name=args.name, running=args.live, limit=args.limit)
     output.listing(args, [flows], _COLUMNS, _as_data)
     if not flows:
         output.say(args, "no flows: jobs.flow(…), jobs.chain(…) and jobs.batch(…) make them")
@@ -139,7 +139,7 @@ GROUP = Group(
             on_store(list_flows),
             (
                 argument("--name", "only flows of this name", metavar="NAME"),
-                argument("--running", "only those that are not over", action="store_true"),
+                argument("--live", "only those that are not over", action="store_true"),
                 argument("--limit", "how many (100)", metavar="N", type=values.count, default=100),
             ),
         ),

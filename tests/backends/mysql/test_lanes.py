@@ -6,6 +6,7 @@ import pytest
 
 from onward.backend import Claim, LimitRow, Session, Settlement, Turn
 from onward.backends.mysql import MySQLBackend
+from onward.backends.mysql.lane_view import MySQLView
 from onward.backends.mysql.lanes import MOST_LOCKED, STRIPES, stripe_of
 from onward.backends.mysql.transaction import Transaction
 from onward.contract.transactions import run_steps
@@ -228,6 +229,24 @@ class TestStripes:
         with hold():
             assert len(claimed(backend)) == 9
             assert len(claimed(backend, queues=("plain",))) == 3
+
+    def test_looking_for_lanes_locks_nothing(self, backend):
+        backend.enqueue(in_lane(3, "acme") + in_lane(3, "other") + some_envelopes(3))
+        locked = (
+            b"SELECT trx_rows_locked FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = connection_id()"
+        )
+
+        with backend._connections.borrowed() as connection:
+            tx = backend._transaction(connection)
+            tx.ask("begin")
+            view = MySQLView(tx, tx.ask("clock").value())
+            assert view.rank_after("default", None) == 0
+            lane = view.lane_after("default", 0, "", "render0")
+            assert view.heads("default", 0, lane, 0, 3)
+            (found,) = connection.send(locked)
+            connection.send(b"ROLLBACK")
+
+        assert found.rows in ([], [(0,)])
 
     def test_full_lanes_are_not_locked(self, backend, hold, sql):
         declare(backend, a_limit(running=1))

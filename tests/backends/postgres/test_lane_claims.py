@@ -294,6 +294,7 @@ class TestStatements:
 
         return claim
 
+    @pytest.mark.promise("L53")
     def test_a_queue_without_lanes_has_the_statements_it_always_had(self, backend, sent):
         backend.enqueue(some_envelopes(3))
 

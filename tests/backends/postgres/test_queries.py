@@ -301,6 +301,7 @@ class TestCost:
         bounds = {"lanes": 116, "limit": 20, "only_rank": None, "only_group": None}
         return lambda: pages("walk_lanes", queues=["a"], **place, **bounds)
 
+    @pytest.mark.promise("L51")
     def test_a_walk_costs_the_same_however_many_jobs_wait_in_a_lane(self, backend, walk):
         backend.enqueue(in_lane(100, "acme", queue="a"))
         before = walk()
@@ -310,6 +311,7 @@ class TestCost:
 
         assert walk() < before * 1.5 + 10
 
+    @pytest.mark.promise("L51")
     def test_a_full_job_is_one_step_whatever_waits_under_it(self, backend, walk):
         declare(backend, a_limit(running=1))
         backend.enqueue(in_lane(1, "first", queue="a"))
@@ -321,6 +323,7 @@ class TestCost:
 
         assert walk() < before + 15
 
+    @pytest.mark.promise("L51")
     def test_a_walk_looks_at_a_bounded_number_of_lanes(self, backend, walk):
         backend.enqueue([in_lane(1, f"tenant-{number}", queue="a")[0] for number in range(300)])
         before = walk()

@@ -48,9 +48,12 @@ function limits.set_gate(field, gate)
   hash('gates', field, struct.pack(FORMAT.gate, gate.full_at, gate.written_at, gate.shut_until, gate.shut_for))
 end
 
+-- Whether the clock was set back since the bucket was written: by more than turns overlap, where turns can.
+function limits.is_set_back(gate, now) return gate.written_at - now > 10000000 end
+
 -- When a bucket is full again; a clock that was set back since moves it along.
 function limits.full_at(gate, now)
-  return math.max(now, gate.full_at - math.max(0, gate.written_at - now))
+  return math.max(now, gate.full_at - (limits.is_set_back(gate, now) and gate.written_at - now or 0))
 end
 
 -- Full, open, and not probing: as if there were none.

@@ -117,7 +117,7 @@ local function new_walk(now, given)
       interval = bound.interval, burst = bound.burst, gate = gate, slots = slots, probe = probe,
       shut_until = is_shut and gate.shut_until or 0, is_limited = bound ~= NONE or probe > 0,
       -- A clock that was set back: written even if nothing starts, or the bucket would stand still until it has caught up.
-      charged = bound.interval and gate.written_at > now,
+      charged = bound.interval and limits.is_set_back(gate, now),
     }
     return rooms[field]
   end
