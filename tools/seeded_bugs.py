@@ -43,6 +43,7 @@ LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
+TOKENS = "tests/flow/test_limits.py::TestTokens"
 CROWDS = "tests/proof/test_crowds.py"
 INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
@@ -1537,6 +1538,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
+    ),
+    Mutant(
+        "M116",
+        "a turn that waited for a lock counts the time before it a second time",
+        (Edit("src/onward/flow/tokens.py", "_OVERLAP = 10 * SECOND", "_OVERLAP = 0 * SECOND"),),
+        (f"{TOKENS}::test_turns_that_read_the_clock_and_then_wait_for_a_lock_start_no_more",),
     ),
     Mutant(
         "M130",

@@ -1,6 +1,7 @@
 """What a limit may say, the names of lanes, and token buckets against a plain count of all starts."""
 
 import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -132,7 +133,24 @@ class TestTokens:
         assert tokens_left(rate, bucket, due) > 0
         assert due == now + wait or tokens_left(rate, bucket, due - 2) <= 0
 
-    @given(RATES, st.integers(1, 100), st.integers(1, 10**12))
+    @pytest.mark.parametrize("burst", [1, 2, 10])
+    @pytest.mark.parametrize("longest", [0, 50_000, 3 * SECOND])
+    def test_turns_that_read_the_clock_and_then_wait_for_a_lock_start_no_more(self, burst, longest):
+        rate, dice = rate_of("10/s", burst), random.Random(7)
+        bucket, clock, starts = FULL, 1_700_000_000 * SECOND, []
+        for _ in range(500):
+            clock += dice.randrange(50_000)
+            now = clock - dice.randint(0, longest)
+            if tokens_left(rate, bucket, now) > 0:
+                bucket = charged(rate, bucket, now, 1)
+                starts.append(now)
+
+        assert len(starts) > 30
+        starts.sort()
+        for first, last in itertools.combinations(range(len(starts)), 2):
+            assert last - first < rate.burst + (starts[last] - starts[first]) / rate.interval
+
+    @given(RATES, st.integers(1, 100), st.integers(10 * SECOND + 1, 10**12))
     def test_a_clock_that_is_set_back_adds_no_tokens_and_takes_none(self, rate, cost, step):
         now = 1_700_000_000 * SECOND
         bucket = charged(rate, FULL, now, cost)

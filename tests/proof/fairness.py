@@ -238,9 +238,9 @@ def _rows(backend: Any, _: Any) -> Iterator[Looks]:
     """Rows that the storage engine was asked for."""
 
     def count() -> int:
-        with backend._connections.borrowed() as connection, connection.cursor() as cursor:
-            cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
-            return sum(int(value) for _, value in cursor.fetchall())
+        with backend._connections.borrowed() as connection:
+            (found,) = connection.send(b"SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return sum(int(value) for _, value in found.rows)
 
     def looks(act: Callable[[], Any]) -> int:
         before = count()

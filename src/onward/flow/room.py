@@ -8,7 +8,7 @@ import msgspec
 
 from onward.base.clock import SECOND
 from onward.flow.limits import Bounds, Kind
-from onward.flow.tokens import FULL, Bucket, charged, next_token, rebased, tokens_left
+from onward.flow.tokens import FULL, Bucket, charged, is_set_back, next_token, rebased, tokens_left
 from onward.job.settlement import GateChange
 
 __all__ = ["FOREVER", "HORIZON", "Gate", "LimitRoom", "Scope", "is_bounded_by"]
@@ -88,7 +88,7 @@ class LimitRoom:
         """``running``: its valid leases; ``probing``: those that began after its gate was shut."""
         self.rate = bounds.rate
         # A clock that was set back: written even if nothing starts, or the bucket would stand still until it has caught up.
-        self.charged = self.rate is not None and gate.bucket.at > now
+        self.charged = self.rate is not None and is_set_back(gate.bucket, now)
         self.bucket = rebased(gate.bucket, now) if self.charged else gate.bucket
         self.probe = gate.shut_for if gate.probes(now) else 0
         self.shut_until = gate.shut_until if gate.is_shut(now) else 0

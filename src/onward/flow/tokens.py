@@ -3,15 +3,21 @@
 A bucket knows when it would be full again, ``full_at``.  What is missing until then is what was taken.  A start needs one
 token and takes as many as it costs, into debt if need be: no dear job is overtaken for ever, and none is too dear.  In any
 interval of ``t`` microseconds the starts cost at most ``burst + tokens · t / period``, and the last one's cost.
+
+Turns read their time and then wait for a lock, so one may find a bucket that a later one has written.  It counts on from
+``full_at`` as it is.  Only a bucket written further ahead than turns overlap was written by a clock that was set back since.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from onward.base.clock import SECOND
 from onward.flow.limits import Rate
 
-__all__ = ["FULL", "Bucket", "charged", "next_token", "rebased", "tokens_left"]
+__all__ = ["FULL", "Bucket", "charged", "is_set_back", "next_token", "rebased", "tokens_left"]
+
+_OVERLAP = 10 * SECOND
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -50,10 +56,19 @@ def next_token(rate: Rate, bucket: Bucket, now: int, number: int = 1) -> int:
     return max(now, _full_at(bucket, now) - (rate.burst - number) * rate.interval)
 
 
+def is_set_back(bucket: Bucket, now: int) -> bool:
+    """Return whether the clock was set back since the bucket was written.
+
+    >>> is_set_back(Bucket(0, at=5_000_000), 0), is_set_back(Bucket(0, at=50_000_000), 0)
+    (False, True)
+    """
+    return bucket.at - now > _OVERLAP
+
+
 def rebased(bucket: Bucket, now: int) -> Bucket:
     """Return the bucket of a clock that was set back since it was written: moved along, it has neither more nor less."""
     return Bucket(_full_at(bucket, now), now)
 
 
 def _full_at(bucket: Bucket, now: int) -> int:
-    return max(now, bucket.full_at - max(0, bucket.at - now))
+    return max(now, bucket.full_at - (bucket.at - now if is_set_back(bucket, now) else 0))

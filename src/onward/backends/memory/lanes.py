@@ -13,7 +13,7 @@ import msgspec
 from onward.backend import Claim, Kind, LimitRow, LimitState
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.contract.limits import state_of
-from onward.flow.lanes import behind
+from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds
 from onward.flow.room import FOREVER, Gate, Scope, is_bounded_by
 from onward.flow.tokens import FULL
@@ -78,7 +78,7 @@ def _is_in(job: MemoryJob, scope: Scope) -> bool:
         return job.queue == scope.queue
     if job.lane is None:
         return False
-    return scope.lane <= job.lane < behind(scope.lane) if scope.lane.endswith("/") else job.lane == scope.lane
+    return group_of(job.lane) == scope.lane or job.lane == scope.lane
 
 
 def has_lanes(store: MemoryStore, queue: str) -> bool:

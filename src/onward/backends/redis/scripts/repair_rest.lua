@@ -11,16 +11,18 @@ for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do
     ended[#ended + 1] = owner
   end
 end
-for _, key in ipairs({'limits', 'gates'}) do
-  local size = struct.size(key == 'limits' and FORMAT.limit or FORMAT.gate)
+local function remove_unreadable(key, is_whole, pattern)
   local rows = redis.call('HGETALL', P .. key)
   for at = 1, #rows, 2 do
-    if #rows[at + 1] ~= size or not limits.is_whole(key, rows[at], rows[at + 1]) then
+    if not is_whole(rows[at + 1]) or not string.find(rows[at], pattern) then
       redis.call('HDEL', P .. key, rows[at])
       unreadable[#unreadable + 1] = key .. ' ' .. rows[at]
     end
   end
 end
+
+remove_unreadable('limits', limits.is_limit, '^%l+:')
+remove_unreadable('gates', limits.is_gate, '^[^\n]*\n[^\n]*$')
 for _, owner in ipairs(redis.call('SMEMBERS', P .. 'owners')) do
   for _, id in ipairs(redis.call('SMEMBERS', P .. 'leases:' .. owner)) do
     local record = job(id)

@@ -3,9 +3,27 @@
 
 local limits = {}
 
+-- Whether a process could have written a row.
+function limits.is_limit(raw)
+  if #raw ~= struct.size(FORMAT.limit) then return false end
+  local _, running, tokens, period, burst, chosen, chosen_tokens, chosen_period, chosen_burst =
+    struct.unpack(FORMAT.limit, raw)
+  local function is_rate(count, time, most)
+    return (count == 0 and time == 0 and most == 0) or (min(count, time, most) > 0 and time <= 86400000000)
+  end
+  return math.max(running, tokens, burst, chosen, chosen_tokens, chosen_burst) <= LARGEST_COUNT
+    and is_rate(tokens, period, burst) and is_rate(chosen_tokens, chosen_period, chosen_burst)
+end
+
+function limits.is_gate(raw)
+  if #raw ~= struct.size(FORMAT.gate) then return false end
+  local full_at, written_at, shut_until, shut_for = struct.unpack(FORMAT.gate, raw)
+  return math.max(full_at, written_at, shut_until, shut_for) <= LAST_INSTANT
+end
+
 -- What counts: each bound as people chose it, else as the code declares it.  False: it has none.
 function limits.bounds(raw)
-  if #raw ~= struct.size(FORMAT.limit) then error('DAMAGED limits') end
+  if not limits.is_limit(raw) then error('DAMAGED limits') end
   local _, running, tokens, period, burst, chosen, chosen_tokens, chosen_period, chosen_burst =
     struct.unpack(FORMAT.limit, raw)
   if chosen > 0 then running = chosen end
@@ -18,19 +36,9 @@ function limits.bounds(raw)
   }
 end
 
--- Whether no process could have written other bytes of this length.
-function limits.is_whole(key, field, raw)
-  local numbers = {struct.unpack(key == 'limits' and FORMAT.limit or FORMAT.gate, raw)}
-  for at = 1, #numbers - 1 do
-    if numbers[at] > LAST_INSTANT then return false end
-  end
-  if key == 'gates' then return string.find(field, '^[^\n]*\n[^\n]*$') end
-  return string.find(field, '^%l+:') and (numbers[3] == 0) == (numbers[4] == 0) and (numbers[7] == 0) == (numbers[8] == 0)
-end
-
 function limits.gate(field)
   local raw = hget('gates', field)
-  if raw and #raw ~= struct.size(FORMAT.gate) then error('DAMAGED gates') end
+  if raw and not limits.is_gate(raw) then error('DAMAGED gates') end
   local gate = {full_at = 0, written_at = 0, shut_until = 0, shut_for = 0}
   if raw then gate.full_at, gate.written_at, gate.shut_until, gate.shut_for = struct.unpack(FORMAT.gate, raw) end
   return gate
@@ -40,9 +48,12 @@ function limits.set_gate(field, gate)
   hash('gates', field, struct.pack(FORMAT.gate, gate.full_at, gate.written_at, gate.shut_until, gate.shut_for))
 end
 
+-- Whether the clock was set back since the bucket was written: by more than turns overlap, where turns can.
+function limits.is_set_back(gate, now) return gate.written_at - now > 10000000 end
+
 -- When a bucket is full again; a clock that was set back since moves it along.
 function limits.full_at(gate, now)
-  return math.max(now, gate.full_at - math.max(0, gate.written_at - now))
+  return math.max(now, gate.full_at - (limits.is_set_back(gate, now) and gate.written_at - now or 0))
 end
 
 -- Full, open, and not probing: as if there were none.

@@ -2,7 +2,7 @@
 -- repeated here so that a claim is one exchange.  A test compares both.  All of it is made only when a claim walks.
 
 local function new_walk(now, given)
-  local PLAIN, FIRST, LAST = '', '', '\255'
+  local PLAIN, FIRST, LAST = '', '', '\244\143\191\191'  -- no text sorts behind it
   local MOST_BOOKED, MOST_LANES, MORE_LANES, DRAWN_FROM, HORIZON = 200, 164, 64, 32, 900000000
   local released, limit, take = given.released, given.limit, given.take
   local begins = min(limit, given.begins or limit)
@@ -117,7 +117,7 @@ local function new_walk(now, given)
       interval = bound.interval, burst = bound.burst, gate = gate, slots = slots, probe = probe,
       shut_until = is_shut and gate.shut_until or 0, is_limited = bound ~= NONE or probe > 0,
       -- A clock that was set back: written even if nothing starts, or the bucket would stand still until it has caught up.
-      charged = bound.interval and gate.written_at > now,
+      charged = bound.interval and limits.is_set_back(gate, now),
     }
     return rooms[field]
   end
