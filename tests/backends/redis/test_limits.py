@@ -36,6 +36,7 @@ def commands(raw, call):
 class TestPlainJobs:
     """A job without a lane pays nothing for those that have one."""
 
+    @pytest.mark.promise("L53")
     def test_they_add_no_command(self, backend, raw):
         claim = Claim(queues=("default",), limit=2)
         backend.open_session(a_session())
@@ -146,6 +147,7 @@ class TestKeys:
 
 
 class TestBounds:
+    @pytest.mark.promise("L51")
     def test_a_script_looks_at_no_more_than_164_lanes(self, backend, raw):
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(400)])
 
@@ -164,6 +166,7 @@ class TestBounds:
 
         assert {True, False} == set(answers)
 
+    @pytest.mark.promise("L51")
     def test_the_cost_of_a_claim_does_not_depend_on_how_much_waits(self, backend, raw):
         """A million jobs of a full lane, and of lanes of a full job, are one step."""
         declare(backend, a_limit(running=1), a_limit("mail", "key", running=1))
