@@ -244,6 +244,17 @@ class GatesContract:
         clock.advance(31)
         assert Counter(each.lane for each in claimed(backend)) == {lane_of("render", "a"): 3}
 
+    def test_opening_a_job_opens_every_lane_of_it(self, backend):
+        declare(backend, a_limit(kind="key", running=5))
+        backend.enqueue(in_lane(1, "a") + in_lane(1, "a", of="render.all"))
+        leases = {lease.lane: lease for lease in claimed(backend)}
+        backend.settle([with_gate(Settlement.ack(lease), lane, 3_000) for lane, lease in leases.items()])
+
+        backend.shut("render/", opened=True)
+        backend.enqueue(in_lane(2, "a") + in_lane(2, "a", of="render.all"))
+
+        assert Counter(each.lane for each in claimed(backend)) == {lane_of("render", "a"): 2}
+
     def test_shutting_again_only_lengthens(self, backend, clock):
         backend.enqueue(in_lane(4))
         leases = claimed(backend, limit=2)
