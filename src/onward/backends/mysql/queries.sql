@@ -343,8 +343,16 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+-- name: lock_limits
+-- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
+SELECT 1 FROM onward_limits FORCE INDEX (PRIMARY) FOR UPDATE;
+
+-- name: kept_limits
+-- As they are until the commit: what changes one waits for it.
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
+       chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits FORCE INDEX (PRIMARY)
+  LOCK IN SHARE MODE;
 
 -- name: declare_limit
 -- The time comes last: it decides about the others.
