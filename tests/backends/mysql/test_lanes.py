@@ -261,6 +261,7 @@ class TestStripes:
         backend._transaction = plain
         assert not any(b"onward_stripes" in sql for sql in names)
 
+    @pytest.mark.promise("L51")
     def test_a_claim_locks_no_more_than_it_may_and_says_that_there_is_more(self, backend):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(2, f"tenant-{number}")[0] for number in range(50)])

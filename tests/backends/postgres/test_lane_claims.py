@@ -147,6 +147,7 @@ class TestTwoClaims:
         assert time.monotonic() - began < 10
         assert len(claimed(backend, owner="waits")) == 1
 
+    @pytest.mark.promise("L51")
     def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, sql):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(100)])

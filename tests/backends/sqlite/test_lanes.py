@@ -54,6 +54,7 @@ def look(file):
 
 
 class TestStatements:
+    @pytest.mark.promise("L53")
     def test_a_claim_of_plain_jobs_runs_what_it_ran_without_lanes(self, backend, statements):
         backend.open_session(Session(owner="worker"))
         backend.enqueue(some_envelopes(5))
@@ -281,6 +282,7 @@ class TestCost:
 
         return count
 
+    @pytest.mark.promise("L51")
     def test_a_claim_costs_the_same_whatever_waits_in_a_full_lane(self, backend, steps_of):
         declare(backend, a_limit(running=1))
         backend.enqueue(in_lane(10) + some_envelopes(100))
@@ -292,6 +294,7 @@ class TestCost:
 
         assert steps_of(lambda: turn(backend, limit=10)) < before * 1.2
 
+    @pytest.mark.promise("L51")
     def test_a_claim_steps_over_all_lanes_of_a_full_job(self, backend, steps_of):
         declare(backend, a_limit(running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(20)] + some_envelopes(100))
@@ -302,6 +305,7 @@ class TestCost:
 
         assert steps_of(lambda: turn(backend, limit=10)) < before * 1.5
 
+    @pytest.mark.promise("L51")
     def test_a_claim_looks_at_a_bounded_number_of_lanes(self, backend, steps_of):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([each for number in range(200) for each in in_lane(2, f"tenant-{number}")])

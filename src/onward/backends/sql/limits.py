@@ -119,8 +119,12 @@ class SqlLimits:
 
     @set_aside_and_repeat
     def shut(self, lane: str, *, opened: bool = False) -> None:
-        until = 0 if opened else FOREVER
-        self._write(lambda tx: _change(tx, lane, lambda gate: Gate(gate.bucket, until, 0)))
+        def act(tx: SqlTransaction) -> None:
+            _change(tx, lane, lambda gate: Gate(gate.bucket, 0 if opened else FOREVER, 0))
+            for scope in _gates_of(tx, "key", lane[:-1]) if opened and lane == group_of(lane) else ():
+                _change_gate(tx, scope, lambda gate: Gate(gate.bucket))
+
+        self._write(act)
 
 
 def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
