@@ -3,6 +3,7 @@
 import threading
 from contextlib import ExitStack, closing
 
+import pymysql
 import pytest
 
 from onward.backend import Claim, LimitRow, Session, Settlement, Turn
@@ -441,3 +442,13 @@ def test_claimers_of_the_same_lanes_get_different_jobs(open_backend):
     found = [job_id for each in at_once(4, work) for job_id in each]
 
     assert len(found) == len(set(found)) == 240
+
+
+@pytest.mark.parametrize("lane", ["", "render", "a/b\nc/d", "\U0010ffff/", b"render/\xff"])
+def test_a_lane_that_no_walk_finds_is_refused(backend, sql, lane):
+    backend.enqueue(some_envelopes(1))
+
+    with pytest.raises(pymysql.MySQLError):
+        sql("UPDATE jobs.onward_jobs SET lane = %s", lane)
+
+    assert len(claimed(backend)) == 1

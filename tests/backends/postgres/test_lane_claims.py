@@ -496,3 +496,13 @@ class TestGates:
         backend.prune({})
 
         assert sql("SELECT lane FROM onward_gates") == [("mail/",)]
+
+
+@pytest.mark.parametrize("lane", ["render", "\U0010ffff/"])
+def test_a_lane_that_no_walk_finds_is_refused(backend, sql, lane):
+    backend.enqueue(some_envelopes(1))
+
+    with pytest.raises(psycopg.errors.CheckViolation):
+        sql("UPDATE onward_jobs SET lane = %s", lane)
+
+    assert len(claimed(backend)) == 1

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 
 from onward.backend import Claim
+from onward.backends.damage import logger
 from onward.backends.mysql.lane_view import OPEN, Head, MySQLView
 from onward.backends.mysql.transaction import Row, Transaction
 from onward.backends.sql.limits import charge, limit_of
@@ -19,7 +20,7 @@ from onward.flow.lanes import group_of
 from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.walk import PLAIN, Cursors, Walk, Walked
 
-__all__ = ["MOST_LOCKED", "STRIPES", "LockingView", "opens_at", "stripe_of", "walk_lanes"]
+__all__ = ["MOST_LOCKED", "STRIPES", "LockingView", "opens_at", "restore_stripes", "stripe_of", "walk_lanes"]
 
 MOST_LOCKED = 32
 STRIPES = 1_024
@@ -128,3 +129,12 @@ def opens_at(tx: Transaction, queue: str, now: int) -> int | None:
 def stripe_of(scope: Scope) -> int:
     """Return which row is locked for a scope."""
     return zlib.crc32(f"{scope.queue}\n{scope.lane}".encode()) % STRIPES
+
+
+def restore_stripes(tx: Transaction) -> bool:
+    """Insert stripes that were removed by hand: limits without them let no job start.  Returns whether there are gates."""
+    any_gate, missing = tx.ask("left_by_limits").rows()[0]
+    if missing:
+        tx.ask("restore_stripes")
+        logger.critical("%d rows of onward_stripes were inserted again: without them limits let no job start", missing)
+    return bool(any_gate)
