@@ -27,7 +27,7 @@ def test_many_processes_keep_to_one_rate_and_use_it(place, tmp_path, scale, repo
     prove("a_rate", place, tmp_path, scale, report)
 
 
-@pytest.mark.promise("L50", "L52")
+@pytest.mark.promise("L50", "L51", "L52")
 @on_every_store
 def test_tenants_take_turns_and_a_claim_looks_at_little_however_much_waits(place, tmp_path, scale, report):
     prove("tenants_take_turns", place, tmp_path, scale, report)

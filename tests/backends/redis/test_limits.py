@@ -36,6 +36,7 @@ def commands(raw, call):
 class TestPlainJobs:
     """A job without a lane pays nothing for those that have one."""
 
+    @pytest.mark.promise("L53")
     def test_they_add_no_command(self, backend, raw):
         claim = Claim(queues=("default",), limit=2)
         backend.open_session(a_session())
@@ -146,6 +147,7 @@ class TestKeys:
 
 
 class TestBounds:
+    @pytest.mark.promise("L51")
     def test_a_script_looks_at_no_more_than_164_lanes(self, backend, raw):
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(400)])
 
@@ -154,6 +156,17 @@ class TestBounds:
         assert (len(first.leases), first.more) == (164, True)
         assert len(claimed(backend, limit=400)) == 400 - 164
 
+    @pytest.mark.parametrize("limit", [1, 36, 100])
+    def test_a_walk_may_stop_anywhere_and_go_on(self, backend, limit):
+        declare(backend, a_limit(kind="key", running=1))
+        backend.enqueue([each for number in range(200) for each in in_lane(2, f"tenant-{number}")])
+        assert len(claimed(backend, limit=300)) == 200
+
+        answers = [turn(backend, limit=limit).more for _ in range(40)]
+
+        assert {True, False} == set(answers)
+
+    @pytest.mark.promise("L51")
     def test_the_cost_of_a_claim_does_not_depend_on_how_much_waits(self, backend, raw):
         """A million jobs of a full lane, and of lanes of a full job, are one step."""
         declare(backend, a_limit(running=1), a_limit("mail", "key", running=1))

@@ -84,6 +84,16 @@ class RatesContract:
         assert claimed(backend) == []
         assert backend.counts()[State.SCHEDULED] == 2
 
+    @pytest.mark.promise("L51")
+    def test_a_claim_books_no_more_than_200_jobs(self, backend):
+        declare(backend, a_limit(kind="key", rate="100/min"))
+        backend.enqueue(in_lane(600, "a"))
+        assert len(turn(backend, limit=100).leases) == 100
+
+        assert turn(backend, limit=100).leases == []
+
+        assert backend.counts()[State.SCHEDULED] == 200
+
     def test_booked_jobs_are_checked_again_when_they_are_due(self, backend, clock):
         declare(backend, a_limit(kind="key", rate="10/min"))
         backend.enqueue(in_lane(100, "a"))
