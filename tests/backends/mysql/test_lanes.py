@@ -382,7 +382,7 @@ class TestRows:
         backend.enqueue(in_lane(3, "acme"))
         claimed(backend)
         claimed(backend)
-        assert sql("SELECT place, booked FROM onward_jobs WHERE state = 'scheduled'") == [(1, 1), (1, 1)]
+        assert sql("SELECT place, booked FROM onward_jobs WHERE state = 'scheduled'") == [(0, 1), (0, 1)]
         ((first,),) = sql("SELECT min(id) FROM onward_jobs WHERE state = 'scheduled'")
 
         backend.retry([first])

@@ -74,6 +74,7 @@ PARAMETERS = {
     "numbers": [1, 5, 7],
     "scopes": [["q1", ""], ["", "render/"]],
     "booked": [["0" * 32, 1]],
+    "is_booked": True,
     "kind": "queue",
     "named": "q1",
     "after_queue": "q",
@@ -89,6 +90,7 @@ PARAMETERS = {
 INDEXES = {
     "candidates": {"place_idx"},
     "due": {"place_idx"},
+    "due_apart": {"place_idx"},
     "expired": {"expiry_idx"},
     "lock_expired": {"PRIMARY"},
     "orphans": {"place_idx", "PRIMARY"},
