@@ -6,8 +6,7 @@
 --
 -- There are no partial indexes: every row is in every index, and every index that names `state` is written at each move.  So
 -- one index serves all that wait and counts all that run.  `place` is the rank of an available job, 1000 more if it has a lane,
--- so that plain jobs stand side by side and one look tells whether there are others; 1 of a job that is booked, and 0 of every
--- other.  `line` is the lane of a job that is available or runs; of others it is null, which leaves those in the order of their
+-- so that plain jobs stand side by side and one look tells whether there are others; and 0 of every other.  `line` is the lane of a job that is available or runs; of others it is null, which leaves those in the order of their
 -- time.  The server derives both, so no write can forget them.
 
 CREATE TABLE IF NOT EXISTS onward_jobs (
@@ -47,7 +46,7 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     progress longblob,
     sealed longblob NOT NULL,
     place bigint GENERATED ALWAYS AS (CASE WHEN state = 'available' THEN `rank` + CASE WHEN lane IS NULL THEN 0 ELSE 1000 END
-                                           WHEN state = 'scheduled' AND booked THEN 1 ELSE 0 END) STORED,
+                                           ELSE 0 END) STORED,
     line varbinary(1700) GENERATED ALWAYS AS (CASE WHEN state IN ('available', 'executing') THEN lane END) STORED,
     CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
     CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
