@@ -42,10 +42,10 @@ def attempts(shop, count):
     return [handle.id for handle in handles]
 
 
-def sessions(shop, count):
+def sessions(shop, count, of=None):
     """Sessions of dead workers, each with one job."""
     owners = [f"dead-{n}" for n in range(count)]
-    shop.plain.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
+    (of or shop.plain).using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
     for owner in owners:
         shop.jobs.backend.open_session(session_of(shop, owner))
         shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("abandoned",), limit=1)))
@@ -88,6 +88,16 @@ def gates(shop, count):
     for lane in lanes:
         shop.jobs.backend.shut(lane, opened=True)
     return lanes
+
+
+def lanes(shop, count):
+    """Jobs that wait in lanes."""
+    return [handle.id for handle in shop.paced.enqueue_many([(n,) for n in range(count)])]
+
+
+def running(shop, count):
+    """Sessions of dead workers, each with one job of a lane."""
+    return sessions(shop, count, of=shop.paced)
 
 
 def stripes(shop, count):

@@ -351,6 +351,28 @@ class TestWaking:
 
         assert woken.wait(PATIENCE)
 
+    @pytest.mark.parametrize("kind", ["job", "key"])
+    def test_a_slot_that_one_queue_frees_wakes_a_worker_of_another(self, backend, sleeper, kind):
+        declare(backend, a_limit(kind=kind, running=1))
+        backend.enqueue(in_lane(1, "acme", queue="a"))
+        (lease,) = claimed(backend, queues=("a",))
+        backend.enqueue([*some_envelopes(1, queue="a"), *in_lane(1, "acme", queue="b")])
+        woken = sleeper("b")
+
+        turn(backend, Settlement.ack(lease), queues=("a",))
+
+        assert woken.wait(PATIENCE)
+
+    def test_a_slot_that_is_taken_again_wakes_no_worker_of_another_queue(self, backend, raw):
+        declare(backend, a_limit(running=1))
+        backend.enqueue([*in_lane(2, queue="a"), *in_lane(1, queue="b")])
+        (lease,) = claimed(backend, queues=("a",))
+        raw.delete(f"{P}wake:b")
+
+        assert len(turn(backend, Settlement.ack(lease), queues=("a",)).leases) == 1
+
+        assert not raw.exists(f"{P}wake:b")
+
     def test_full_lanes_keep_no_worker_busy(self, backend, open_backend, raw):
         declare(backend, a_limit(running=1))
         backend.enqueue(in_lane(50))
