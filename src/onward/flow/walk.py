@@ -381,15 +381,18 @@ class _Line(Generic[J]):
         self._walk = walk
         self._place = (queue, rank, lane)
         self._jobs: deque[J] = deque()
+        self._ids: set[str] = set()
         self._seen = 0
         self._ended = False
 
     def next(self, share: int) -> J | None:
         """Return the next job of the lane; looks at its head first, then at ``share`` at a time."""
         while not self._jobs and not self._ended:
-            count = share if self._seen else 1  # nobody knows yet how many lanes share what is wanted
+            count = share if self._seen else 1  # how many lanes share what is wanted is not known yet
             found = self._walk.view.heads(*self._place, self._seen, count)
             self._seen += len(found)
             self._ended = not found
-            self._jobs.extend(job for job in found if job.id not in self._walk.released)
+            # A job that comes back between two looks moves those behind it, and one of them is found again.
+            self._jobs.extend(job for job in found if job.id not in self._walk.released and job.id not in self._ids)
+            self._ids.update(job.id for job in found)
         return self._jobs.popleft() if self._jobs else None

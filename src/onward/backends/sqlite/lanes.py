@@ -255,7 +255,7 @@ class SqliteLimits(SqlLimits):
     def _lane_view(self, tx: Transaction) -> LanesInFile:
         return LanesInFile(tx)
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         is_set = super().set_limit(kind, name, chosen, new=new)
         if is_set:
             self._wake()
