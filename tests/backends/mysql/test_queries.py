@@ -134,7 +134,7 @@ INDEXES = {
     "running_in_lanes": {"place_idx"},
     "gates_of": {"PRIMARY"},
     "book": {"PRIMARY"},
-    "lock_limit": {"PRIMARY"},
+    "lock_limits": {"PRIMARY"},
     "gates": {"PRIMARY"},
     "drop_gate": {"PRIMARY"},
     "lock_unbegun": {"PRIMARY"},
