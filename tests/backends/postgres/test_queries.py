@@ -67,7 +67,7 @@ WALKS = ("onward_jobs_lanes_idx", "onward_limits_pkey", "onward_queues_pkey")
 # What the claim, the promotion and the settlement must walk, and nothing else of the jobs.
 INDEXES = {
     "claim": {"onward_jobs_claim_idx", *WALKS},
-    "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", *WALKS},
+    "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", "onward_queues_pkey"},
     "next_due": {
         "onward_jobs_claim_idx",
         "onward_jobs_due_idx",

@@ -190,7 +190,8 @@ class PostgresBackend(
             promoted = settlements.promoted + asked.promoted.value()
             holder = claiming.Holder(turn.owner, expires_at, now)
             got = claiming.claimed(tx, asked, self._marks, self._lanes, holder)
-        self._wake_for_slots(tx, turn.settlements, settled, got.leases)
+        if self._lanes.counts:
+            self._wake_for_slots(tx, turn.settlements, settled, got.leases)
         self._contended = got.contended and not got.leases
         cancel_requested = tuple(held for held in to_cancel if held not in settlements.ended) if to_cancel else ()
         return TurnResult(

@@ -79,9 +79,7 @@ def ask(
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
     begin = marks.for_claim(queues)
     is_walked = lanes.expects(queues)
-    promoted = tx.ask(
-        "promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit, is_walked=is_walked
-    )
+    promoted = tx.ask("promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit)
     if is_walked:
         return PendingClaim(claim, queues, given_back, promoted, None, pinned, lanes.begin(tx, claim))
     claimed = tx.ask(
@@ -100,10 +98,9 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
     """Return the new leases, in claim order."""
     if asked.pinned is not None:
         marks.tell(pinned=bool(asked.pinned.value()))
-    ((promoted, is_walked),) = asked.promoted.rows()
-    marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
+    marks.promoted(asked.queues, exhausted=asked.promoted.value() < asked.claim.limit, now=held.now)
     rows = [] if asked.claimed is None else asked.claimed.rows()
-    if asked.claimed is None or (is_walked and not rows):
+    if asked.claimed is None or (rows and rows[0][_ID] is None):
         return _by_lanes(tx, asked, lanes, held)
     rows = sorted(rows, key=_RANK_TIME_ID)
     if len(asked.queues) > 1:

@@ -61,10 +61,13 @@ class LaneClaims:
         """Return whether one of these queues had lanes or a limit lately: then its claim walks at once."""
         return not self._walked.keys().isdisjoint(queues)
 
+    @property
+    def counts(self) -> bool:
+        """Return whether any limit is known of how many run."""
+        return bool(self._slots)
+
     def has_slot(self, lease: Lease) -> bool:
         """Return whether this lease may have kept others from starting: by a limit of its queue, its job or its key."""
-        if not self._slots:
-            return False
         job = "" if lease.lane is None else group_of(lease.lane)[:-1]
         return not self._slots.isdisjoint((("queue", lease.envelope.queue), ("job", job), ("key", job)))
 

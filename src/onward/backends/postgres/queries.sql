@@ -251,8 +251,7 @@ DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 
 -- name: promote
 -- Cancel what has expired, and make available what is due; what was booked apart from the rest, so that no number of such
--- jobs keeps others waiting.  Rows that another turn has locked are left to it.  The second answer: whether one of the queues has
--- lanes or a limit, so that the claim walks.
+-- jobs keeps others waiting.  Rows that another turn has locked are left to it.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 expired AS MATERIALIZED (
     SELECT job.place
@@ -315,18 +314,13 @@ expired AS MATERIALIZED (
 ), promoted AS (
     UPDATE onward_jobs SET state = 'available', booked = NULL
      WHERE ctid = ANY (ARRAY (SELECT place FROM due UNION ALL SELECT place FROM booked))
-    RETURNING lane
+    RETURNING id
 )
-SELECT (SELECT count(*) FROM promoted),
-       cast(:is_walked AS boolean) OR EXISTS (SELECT 1 FROM promoted WHERE lane <> '')
-       OR EXISTS (SELECT 1
-                    FROM unnest(cast(:queues AS text[])) AS wanted (name)
-                   WHERE EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
-                      OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
-                           ORDER BY rank LIMIT 1) IS TRUE);
+SELECT count(*) FROM promoted;
 
 -- name: claim
--- Of plain jobs, and only if none of the queues has lanes or a limit: then `walk_lanes` and `take` claim.
+-- Of plain jobs, and only if none of the queues has lanes or a limit: then it returns one row of nulls, and `walk_lanes` and
+-- `take` claim.
 -- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by
 -- part, in the order of the ranks, each from where it is said to begin.  Rows that another turn has locked are left to
 -- it.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
@@ -368,15 +362,19 @@ walked AS MATERIALIZED (
     SELECT place
       FROM candidates
      WHERE number = 1 OR number < coalesce((SELECT min(number) FROM candidates WHERE crashes > 0), cast(:limit AS bigint) + 1)
+), claimed AS (
+    UPDATE onward_jobs
+       SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
+     WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
+    RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+              CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
+                        OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+                   THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key,
+                                              idempotency_ttl, single_instance, NULL) AS text) END AS special
 )
-UPDATE onward_jobs
-   SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
- WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
-RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
-          CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
-               THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                          single_instance, nullif(lane, '')) AS text) END;
+SELECT * FROM claimed
+ UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM walked WHERE answer;
 
 -- name: claim_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
