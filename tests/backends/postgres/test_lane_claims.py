@@ -312,7 +312,7 @@ class TestStatements:
         backend.enqueue(in_lane(100))
         sent()
 
-        locking = ["lock_scopes", "try_gates", "running_in"]
+        locking = ["lock_scopes", "try_gates", "running_in", "line_heads"]
         assert sent() == ["begin", "lock_session", "promote", "walk_lanes", *locking, "charge_gate", "take", "commit"]
 
     def test_a_full_job_is_neither_locked_nor_taken_from(self, backend, sent):
