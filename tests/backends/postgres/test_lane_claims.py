@@ -23,7 +23,18 @@ from tests.waiting import eventually
 # What two claims of one limit can do to each other is decided by these; the others go along with the one before.
 CLAIM = ["walk_lanes", "lock_scopes", "running_in", "take", "commit"]
 REAP = ["end_expired_sessions", "orphans", "settle", "commit"]
-PASSING = ("begin", "lock_session", "promote", "claim", "pinned", "try_gates", "charge_gate", "wake_apart", "complete")
+PASSING = (
+    "begin",
+    "lock_session",
+    "promote",
+    "claim",
+    "pinned",
+    "try_gates",
+    "line_heads",
+    "charge_gate",
+    "wake_apart",
+    "complete",
+)
 TWO_CLAIMS = list(itertools.combinations(range(2 * len(CLAIM)), len(CLAIM)))
 CLAIM_AND_REAP = list(itertools.combinations(range(len(CLAIM) + len(REAP)), len(CLAIM)))
 
