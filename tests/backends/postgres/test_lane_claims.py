@@ -159,22 +159,20 @@ class TestTwoClaims:
         assert len(claimed(backend, owner="waits")) == 1
 
     @pytest.mark.promise("L51")
-    def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, sql):
+    def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, open_backend, sql):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(100)])
         locked = []
 
-        def counted(act):
-            def run(tx):
-                result = act(tx)
+        def count(name):
+            if name == "commit":
                 locked.extend(sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")[0])
-                return result
 
-            return run
-
-        write = backend._write
-        backend._write = lambda act, **options: write(counted(act), **options)
-        result = turn(backend, limit=100)
+        process = open_backend()
+        process.open_session(Session(owner="locks"))
+        process.side = Side(sql, ())
+        process.side.stop_before = count
+        result = process.turn(Turn(owner="locks", claim=Claim(queues=("default",), limit=100)))
 
         assert locked[-1] == 32
         assert (len(result.leases), result.more) == (32, True)

@@ -124,6 +124,7 @@ class PostgresView:
 
     def __init__(self, source: LaneSource, reply: Reply) -> None:
         self.walked: set[str] = set()  # the queues that have lanes or a limit
+        self.keyless: set[str] = set()  # jobs that are known to have no key to take
         self._source = source
         self._ranks: defaultdict[str, set[int]] = defaultdict(set)
         self._plain: set[tuple[str, int]] = set()  # queues and ranks that have plain jobs
@@ -167,7 +168,7 @@ class PostgresView:
         if line is None or not (line.is_whole or len(line.heads) >= enough):
             most = skip + max(count, limit)
             found = line_heads(self._source.tx, {(queue, rank, lane): most}).rows()
-            line = self._keep(queue, rank, lane, [row[1:] for row in found], most)
+            line = self._keep(queue, rank, lane, [row[1:-1] for row in found], most)
         return line.heads[skip : skip + count]
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
@@ -204,8 +205,10 @@ class PostgresView:
     def read_again(self, lines: Mapping[Place, int], rows: Sequence[Row]) -> None:
         """Keep the first jobs of lines that earlier holders of a lock have taken from."""
         found: defaultdict[int, list[Row]] = defaultdict(list)
-        for number, *head in rows:
+        for number, *head, is_keyless in rows:
             found[number].append(tuple(head))
+            if is_keyless:
+                self.keyless.add(head[1])
         for number, (place, count) in enumerate(lines.items(), start=1):
             self._keep(*place, found[number], count)
 

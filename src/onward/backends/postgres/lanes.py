@@ -118,7 +118,7 @@ class LaneWalk:
         if found.booked:
             ids, due = [job.id for job, _ in found.booked], [at for _, at in found.booked]
             self._tx.ask("book", ids=ids, due=due)
-        rows = self._taken(walk, found.picks, owner, released) if found.picks else []
+        rows = self._taken(view, walk, found.picks, owner=owner, released=released) if found.picks else []
         probes = {pick.job.id: pick.probe for pick in found.picks if pick.probe}
         return Taken(rows, probes, found.more or is_left, found.awaits_slots, is_left)
 
@@ -154,7 +154,9 @@ class LaneWalk:
             view.read_again(lines, heads.rows())
         return len(ours) == len(scopes)
 
-    def _taken(self, walk: Walk[Head], picks: Sequence[Pick[Head]], owner: str, released: Sequence[str]) -> list[Row]:
+    def _taken(
+        self, view: PostgresView, walk: Walk[Head], picks: Sequence[Pick[Head]], *, owner: str, released: Sequence[str]
+    ) -> list[Row]:
         """Lease jobs: those with a limit by their ids, so many of a lane where there is none."""
         named = {pick.job.id for pick in picks if pick.job.crashes or _is_limited(walk, pick.job)}
         jobs = [pick.job for pick in picks if pick.job.id not in named]
@@ -162,17 +164,19 @@ class LaneWalk:
         counts = Counter((job.queue, job.rank, job.lane) for job in jobs)
         laned = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] != PLAIN]
         plain = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] == PLAIN]
-        rows = self._tx.ask(
+        taking = self._tx.ask(
             "take",
-            at=walk.view.now,
+            at=view.now,
             owner=owner,
             released=list(released),
             ids=sorted(named),
-            counted=[queue for queue in self.queues if walk.view.bounds("queue", queue)],
+            counted=[queue for queue in self.queues if view.bounds("queue", queue)],
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
-        ).rows()
-        return list(_in_turns(rows, picks, named))
+        )
+        if all(pick.job.id in view.keyless for pick in picks):
+            self._tx.commit()  # with it: other turns wait for the locks
+        return list(_in_turns(taking.rows(), picks, named))
 
 
 class ScopeReader:

@@ -1318,18 +1318,18 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
                         LIMIT (SELECT heads FROM share)) AS counted_one) AS head);
 
 -- name: line_heads
--- The first jobs of lanes, or of the plain line, with the number of each line.
+-- The first jobs of lanes, or of the plain line, with the number of each line; and whether they have no key to take.
 SELECT line.number, head.*
   FROM unnest(cast(:queues AS text[]), cast(:ranks AS bigint[]), cast(:lanes AS text[]), cast(:counts AS bigint[])) WITH ORDINALITY
     AS line (queue, rank, lane, at_most, number)
  CROSS JOIN LATERAL (
-       (SELECT available_at, id, crashes, cost FROM onward_jobs
+       (SELECT available_at, id, crashes, cost, idempotency_key IS NULL AND single_instance IS NULL FROM onward_jobs
          WHERE line.lane <> '' AND queue = line.queue AND rank = line.rank AND state = 'available'
            AND lane <> '' AND lane = line.lane AND (expires_at IS NULL OR expires_at > onward_now(:now))
          ORDER BY available_at, id
          LIMIT line.at_most)
         UNION ALL
-       (SELECT available_at, id, crashes, cost FROM onward_jobs
+       (SELECT available_at, id, crashes, cost, idempotency_key IS NULL AND single_instance IS NULL FROM onward_jobs
          WHERE line.lane = '' AND queue = line.queue AND rank = line.rank AND state = 'available'
            AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
          ORDER BY available_at, id
