@@ -1053,8 +1053,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/backends/sql/limits.py",
-                "                if chosen and not is_there:\n",
-                "                if chosen and is_there:\n",
+                'if kind == "queue" and chosen and not is_there:',
+                'if kind == "queue" and chosen and is_there:',
             ),
         ),
         (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
@@ -1122,6 +1122,36 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_REDIS}::test_a_settlement_and_a_claim_in_one_turn_count_together",),
+    ),
+    Mutant(
+        "M194",
+        "opening a job leaves its keys shut (redis)",
+        (Edit(f"{REDIS}/scripts/shut.lua", "then write(field) end", "then break end"),),
+        (f"{ON_REDIS}::test_opening_a_job_opens_every_lane_of_it",),
+    ),
+    Mutant(
+        "M195",
+        "a limit that left the code stays in the list (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                'if kind == "queue" or chosen is None:',
+                'if kind == "queue":',
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_limit_that_left_the_code_is_dropped_until_it_is_declared_again[job-render]",),
+    ),
+    Mutant(
+        "M196",
+        "a count below zero lets more run than the limit of a queue (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/walking.lua",
+                "    if not is_count(stored) then error('DAMAGED counts:' .. queue) end\n",
+                "",
+            ),
+        ),
+        (f"{LIMITS_ON_REDIS}::TestRepair::test_counts_of_a_queue_that_were_lost_let_no_more_run_once_that_shows",),
     ),
     Mutant(
         "M182",
@@ -1526,18 +1556,6 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_booked_jobs_do_not_hold_up_what_else_is_due",),
-    ),
-    Mutant(
-        "M115",
-        "a queue's limit does not count what ran before it was set (sqlite)",
-        (
-            Edit(
-                "src/onward/backends/sql/limits.py",
-                "                if chosen and not is_there:\n",
-                "                if chosen and is_there:\n",
-            ),
-        ),
-        (f"{ON_SQLITE}::test_a_queue_with_a_limit_counts_what_ran_before_it_had_one",),
     ),
     Mutant(
         "M116",

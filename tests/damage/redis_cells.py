@@ -8,9 +8,13 @@ import struct
 
 import msgspec
 
+from tests.damage.scenes import LIMIT_SCENES, SCENES, lanes, running
+
 P = "{onward}:"
 FENCE = struct.Struct(">BIB")
 HEADER = struct.Struct(">BBQQI")
+LIMIT = struct.Struct(">9Q")
+GATE = struct.Struct(">4Q")
 
 NUMBERS = ("state", "delivery", "flags", "suspect", "started", "due", "size")
 REST = (
@@ -20,6 +24,12 @@ FIXED = (
     "job", "enqueued_at", "max_crashes", "expires_at", "unique_key", "idempotency_key", "idempotency_ttl",
     "single_instance",
 )  # fmt: skip
+LANED = ("lane", "cost")
+LIMIT_NUMBERS = (
+    "declared_at", "declared_running", "declared_tokens", "declared_period", "declared_burst", "chosen_running",
+    "chosen_tokens", "chosen_period", "chosen_burst",
+)  # fmt: skip
+GATE_NUMBERS = ("full_at", "written_at", "shut_until", "shut_for")
 PATCH = ("patch_state", "finished_at", "reason", "tombstone", "ran")
 SPOILT = tuple(
     f"{how}_{n}" for how in ("flipped", "cut") for n in range(6)
@@ -33,6 +43,10 @@ COLUMNS = {
     "sessions": (*RECORD, "session", "expiry", "expires_at", "leases", "owners", "asked"),
     "queues": ("queues", "paused", "count", "total", "counted_state", "ready", "wake"),
     "holds": ("hold", "confirmed", "confirmed_until", "waiters"),
+    "limits": ("limit", "limited", *LIMIT_NUMBERS),
+    "gates": ("gate", "gated", *GATE_NUMBERS),
+    "lanes": (*RECORD, *LANED, *SPOILT, "in_lane", "in_lane_score"),
+    "running": (*RECORD, *LANED, "slot", "slot_of_job", "slot_score"),
 }
 
 
@@ -69,7 +83,7 @@ class Record:
         elif column in REST:
             self.rest[REST.index(column)] = value
         else:
-            self.rest[-1][FIXED.index(column)] = value
+            self.rest[-1][(*FIXED, *LANED).index(column)] = value
         return True
 
     def packed(self):
@@ -99,6 +113,8 @@ def as_bytes(value):
 
 
 class RedisCells:
+    SCENES = SCENES | LIMIT_SCENES | {"lanes": lanes, "running": running}
+
     def __init__(self, store):
         self._client = store._server.client()
         self._spoilt = {"flipped": 0, "cut": 0}
@@ -110,9 +126,13 @@ class RedisCells:
         """Whether the store took it."""
         table, column = cell
         job_id = row.encode()
-        if table == "sessions":
+        if table in ("sessions", "running"):
             (job_id,) = self._client.smembers(f"{P}leases:{row}")
-        if column in RECORD or column in PATCH:
+        if table == "limits":
+            return self._write_limit(column, f"job:{row}", value)
+        if table == "gates":
+            return self._write_gate(column, f"\n{row}", value)
+        if column in (*RECORD, *PATCH, *LANED):
             return self._write_field(column, job_id, value)
         kind = column.rpartition("_")[0]
         if kind in self._spoilt:
@@ -134,6 +154,26 @@ class RedisCells:
             return False
         self._client.hset(f"{P}jobs", job_id, record.packed())
         return True
+
+    def _write_limit(self, column, field, value):
+        return self._write_row("limits", field, LIMIT, LIMIT_NUMBERS, column, value)
+
+    def _write_gate(self, column, field, value):
+        return self._write_row("gates", field, GATE, GATE_NUMBERS, column, value)
+
+    def _write_row(self, key, field, form, names, column, value):
+        """A row of numbers: one of them, the whole of it, or its name."""
+        if column in names:
+            if not isinstance(value, int):
+                return False
+            numbers = list(form.unpack(self._client.hget(P + key, field)))
+            numbers[names.index(column)] = value % 2**64
+            return self._in_hash(key, field, form.pack(*numbers))
+        if column in ("limit", "gate"):
+            return self._in_hash(key, field, value)
+        raw = self._client.hget(P + key, field)
+        self._client.hdel(P + key, field)
+        return value is None or self._in_hash(key, as_bytes(value), raw)
 
     def _spoil(self, kind, job_id):
         at = self._spoilt[kind]
@@ -220,6 +260,24 @@ class RedisCells:
 
     def _ready_rank(self, _, job_id, value):
         return self._score("ready:default", self._ready_member("default", job_id), value)
+
+    def _in_lane(self, _, job_id, value):
+        return self._member("lanes:default", self._named("lanes:default", job_id), value)
+
+    def _in_lane_score(self, _, job_id, value):
+        return self._score("lanes:default", self._named("lanes:default", job_id), value)
+
+    def _slot(self, _, job_id, value):
+        return self._member("running", self._named("running", job_id), value)
+
+    def _slot_of_job(self, _, job_id, value):
+        return self._member("running", self._named("running", job_id, which=-1), value)
+
+    def _slot_score(self, _, job_id, value):
+        return self._score("running", self._named("running", job_id), value)
+
+    def _named(self, key, job_id, which=0):
+        return [each for each in self._client.zrange(P + key, 0, -1) if each.endswith(job_id)][which]
 
     def _later(self, _, job_id, value):
         """It waits for its second time, or is due again already."""

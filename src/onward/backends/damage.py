@@ -26,6 +26,8 @@ from onward.errors import (
     QueueReserved,
     Unsupported,
 )
+from onward.flow.lanes import is_lane
+from onward.flow.limits import LARGEST_COST
 from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
 from onward.job.states import LIVE, State
 
@@ -125,6 +127,14 @@ def problems(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"max_crashes is {row['max_crashes']}"
     if not 0 <= row["idempotency_ttl"] <= LAST_INSTANT:
         yield f"idempotency_ttl is {row['idempotency_ttl']}"
+    yield from _problems_of_lane(row)
+
+
+def _problems_of_lane(row: Mapping[str, Any]) -> Iterator[str]:
+    if row.get("lane") and _lane(row) is None:
+        yield f"lane is {row['lane']!r:.60}"
+    if row.get("cost") is not None and _cost(row) is None:
+        yield f"cost is {row['cost']}"
 
 
 def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
@@ -146,8 +156,8 @@ def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
         idempotency_key=row["idempotency_key"],
         idempotency_ttl=min(max(row["idempotency_ttl"], 0), LAST_INSTANT),
         single_instance=row["single_instance"],
-        lane=row.get("lane") or None,
-        cost=row.get("cost"),
+        lane=_lane(row),
+        cost=_cost(row),
         progress=None if row["progress"] is None else bytes(row["progress"]),
         owner=row["owner"],
         finished_at=now,
@@ -155,6 +165,16 @@ def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
         **counts,
         **instants,
     )
+
+
+def _lane(row: Mapping[str, Any]) -> str | None:
+    lane: str | None = row.get("lane")
+    return lane if lane and is_lane(lane) else None
+
+
+def _cost(row: Mapping[str, Any]) -> int | None:
+    cost: int | None = row.get("cost")
+    return cost if cost is not None and 1 <= cost <= LARGEST_COST else None
 
 
 def _instant(value: int | None) -> int | None:

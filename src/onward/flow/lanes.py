@@ -16,10 +16,22 @@ import random
 
 from onward.errors import ArgumentError
 
-__all__ = ["LONGEST_KEY", "ahead_of", "behind", "group_of", "key_of", "lane_key", "lane_of", "random_start", "shown"]
+__all__ = [
+    "LONGEST_KEY",
+    "ahead_of",
+    "behind",
+    "group_of",
+    "is_lane",
+    "key_of",
+    "lane_key",
+    "lane_of",
+    "random_start",
+    "shown",
+]
 
 LONGEST_KEY = 200
 _DIGITS = 4
+_LAST = chr(0x10FFFF)
 _BEGIN, _END = chr(ord("/") - 1), chr(ord("/") + 1)
 
 
@@ -60,6 +72,15 @@ def group_of(lane: str) -> str:
     return lane.partition("/")[0] + "/"
 
 
+def is_lane(text: str) -> bool:
+    r"""Return whether a walk would find jobs of this lane; a person may have written another text.
+
+    >>> is_lane("render/822bacme"), is_lane("/822bacme"), is_lane("render"), is_lane("a/\0")
+    (True, True, False, False)
+    """
+    return "/" in text and "\0" not in text and text < _LAST
+
+
 def key_of(lane: str) -> str | None:
     """Return the key of a lane; None if it has none.
 
@@ -76,7 +97,7 @@ def ahead_of(group: str) -> str:
     >>> "render.all/ffffzz" < ahead_of("render/") < "render/"
     True
     """
-    return group[:-1] + _BEGIN + chr(0x10FFFF)
+    return group[:-1] + _BEGIN + _LAST
 
 
 def behind(group: str) -> str:

@@ -63,6 +63,24 @@ def test_a_lease_that_cannot_be_read_is_set_aside_and_those_beside_it_are_delive
     assert job.data == kept
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"), [(b"render/\x2a", b"renderX\x2a"), (b"render/\x2a", b"render/\x00")], ids=["lane", "cost"]
+)
+def test_the_dead_letter_of_a_damaged_lane_is_whole(backend, raw, right, wrong, monkeypatch):
+    """It has no lane that scripts cannot read, or every search would find it again."""
+    monkeypatch.setattr(damage, "_LOOK_AGAIN_AFTER", 0)
+    (bad,) = in_lane(1, cost=42)
+    backend.enqueue([bad])
+    record = raw.hget(f"{P}jobs", bad.id)
+    assert right in record
+    raw.hset(f"{P}jobs", bad.id, record.replace(right, wrong))
+
+    assert claimed(backend) == []
+
+    assert backend.get(bad.id).state is State.DISCARDED
+    assert backend.set_aside() == 0
+
+
 def test_an_id_without_a_record_becomes_a_dead_letter_that_says_so(backend, raw, critical):
     first, lost, last = enqueued(backend)
     raw.hdel(f"{P}jobs", lost)

@@ -226,6 +226,24 @@ class TestRepair:
         assert raw.zcard(f"{P}running") == 4
         assert claimed(backend) == []
 
+    def test_counts_of_a_queue_that_were_lost_let_no_more_run_once_that_shows(self, backend, raw):
+        declare(backend, a_limit(kind="queue", name="default", running=2))
+        backend.enqueue(some_envelopes(20))
+        before = claimed(backend)
+        raw.delete(f"{P}counts:default")
+        backend.settle([Settlement.ack(lease) for lease in before + claimed(backend)])
+        assert int(raw.hget(f"{P}counts:default", "3")) < 0
+
+        assert [len(claimed(backend)) for _ in range(3)] == [2, 0, 0]
+
+    @pytest.mark.parametrize("number", ["-5", "1.5", "none", "9" * 20])
+    def test_a_count_that_no_worker_writes_neither_stops_a_queue_nor_lets_more_run(self, backend, raw, number):
+        declare(backend, a_limit(kind="queue", name="default", running=2))
+        backend.enqueue(some_envelopes(20))
+        raw.hset(f"{P}counts:default", "3", number)
+
+        assert [len(claimed(backend)) for _ in range(3)] == [2, 0, 0]
+
     def test_a_line_that_names_a_job_of_another_lane_is_corrected(self, backend, raw, critical):
         first, second = in_lane(2, "acme")
         backend.enqueue([first, second])
@@ -332,6 +350,28 @@ class TestWaking:
         backend.ack(lease)
 
         assert woken.wait(PATIENCE)
+
+    @pytest.mark.parametrize("kind", ["job", "key"])
+    def test_a_slot_that_one_queue_frees_wakes_a_worker_of_another(self, backend, sleeper, kind):
+        declare(backend, a_limit(kind=kind, running=1))
+        backend.enqueue(in_lane(1, "acme", queue="a"))
+        (lease,) = claimed(backend, queues=("a",))
+        backend.enqueue([*some_envelopes(1, queue="a"), *in_lane(1, "acme", queue="b")])
+        woken = sleeper("b")
+
+        turn(backend, Settlement.ack(lease), queues=("a",))
+
+        assert woken.wait(PATIENCE)
+
+    def test_a_slot_that_is_taken_again_wakes_no_worker_of_another_queue(self, backend, raw):
+        declare(backend, a_limit(running=1))
+        backend.enqueue([*in_lane(2, queue="a"), *in_lane(1, queue="b")])
+        (lease,) = claimed(backend, queues=("a",))
+        raw.delete(f"{P}wake:b")
+
+        assert len(turn(backend, Settlement.ack(lease), queues=("a",)).leases) == 1
+
+        assert not raw.exists(f"{P}wake:b")
 
     def test_full_lanes_keep_no_worker_busy(self, backend, open_backend, raw):
         declare(backend, a_limit(running=1))

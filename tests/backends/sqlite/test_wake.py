@@ -8,7 +8,9 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.sqlite import backend as module
 from onward.backends.sqlite.wake import WakePipe
+from onward.flow.limits import Bounds
 from onward.testing.contract.builders import a_claim, a_lease, a_turn, an_envelope, some_envelopes
+from onward.testing.contract.lanes import a_limit, declare
 
 NEVER = 3600
 
@@ -250,3 +252,29 @@ _WORK = """
         leases = backend.claim(Claim(queues=("default",), owner=str(os.getpid())))
     print(leases[0].envelope.id, flush=True)
 """
+
+
+class TestLimits:
+    """What people change lets jobs start that wait: an idle worker need not find out by itself."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda backend: backend.set_limit("job", "render", Bounds(running=2)),
+            lambda backend: backend.set_limit("job", "render", Bounds()),
+            lambda backend: backend.shut("render/", opened=True),
+        ],
+        ids=["set", "clear", "open"],
+    )
+    def test_a_changed_limit_rings(self, backend, rings, change):
+        declare(backend, a_limit(running=1))
+        rings()
+
+        change(backend)
+
+        assert rings()
+
+    def test_a_limit_that_does_not_exist_rings_nothing(self, backend, rings):
+        assert not backend.set_limit("job", "unknown", Bounds(running=2))
+
+        assert not rings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from onward.job.states import State
 
 __all__ = ["Claimed", "PendingClaim", "Walks", "adopt", "adopted", "ask", "hand_out", "take"]
 
+_TIME_ID = itemgetter(0, 1)  # in a row of `due`
 _NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None, None)
@@ -50,14 +52,9 @@ class _QueueLook(NamedTuple):
     queue: str
     paused: bool
     expired: bool
-    scheduled: int | None  # the place of a job that is due
-    retryable: bool
+    due: bool
     last: int | None  # the place of the job that comes last
     limited: bool
-
-    @property
-    def promotes(self) -> bool:
-        return self.scheduled is not None or bool(self.retryable)
 
     @property
     def is_walked(self) -> bool:
@@ -96,7 +93,7 @@ def hand_out(tx: Transaction, asked: PendingClaim, walks: Walks, *, owner: str, 
     for look in served:
         if look.expired:
             _cancel_expired(tx, look.queue, asked.claim.limit)
-    promoted = {look.queue: _promote(tx, look, asked.claim.limit) for look in served if look.promotes}
+    promoted = {look.queue: _promote(tx, look.queue, asked.claim.limit) for look in served if look.due}
     found = _NOTHING
     walked = {look.queue for look in served if look.is_walked or promoted.get(look.queue, _NONE).laned}
     walks.queues = walks.queues.difference(asked.looks) | walked
@@ -105,7 +102,7 @@ def hand_out(tx: Transaction, asked: PendingClaim, walks: Walks, *, owner: str, 
         found = lanes.walk_lanes(tx, walks.cursors, asked.claim, queues=queues, released=asked.released, now=now)
         claimed = [pick.job.row for pick in found.picks]
     else:
-        first = looked[0].queue if looked and not looked[0].promotes else None
+        first = looked[0].queue if looked and not looked[0].due else None
         claimed = _plain(tx, asked, [look for look in served if look.last is not None or look.queue in promoted], first)
     leases: list[Lease] = []
     if claimed:
@@ -191,16 +188,23 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
         tx.ended += len(expired)
 
 
-def _promote(tx: Transaction, look: _QueueLook, limit: int) -> _Promoted:
+def _promote(tx: Transaction, queue: str, limit: int) -> _Promoted:
     """Make available what is due; what was booked apart, so that it does not hold up the others."""
-    states = (State.SCHEDULED, State.RETRYABLE)
-    replies = [tx.ask("due", state=str(state), queue=look.queue, place=0, limit=limit) for state in states]
-    due = sorted(row for reply in replies for row in reply.rows())[:limit]
-    if look.scheduled == 1:
-        due += tx.ask("due", state="scheduled", queue=look.queue, place=1, limit=MOST_BOOKED).rows()
+    replies = [
+        tx.ask("due", state=str(state), queue=queue, limit=limit) for state in (State.SCHEDULED, State.RETRYABLE)
+    ]
+    scheduled, retryable = (reply.rows() for reply in replies)
+    booked: Sequence[Row] = ()
+    if any(row[3] for row in scheduled):
+        asked = [
+            tx.ask("due_apart", queue=queue, is_booked=each, limit=most)
+            for each, most in ((None, limit), (True, MOST_BOOKED))
+        ]
+        scheduled, booked = (reply.rows() for reply in asked)
+    due = [*sorted([*scheduled, *retryable], key=_TIME_ID)[:limit], *booked]
     if due:
-        tx.ask("promote", ids=[job_id for _, job_id, _ in due])
-    return _Promoted(len(due), any(laned for *_, laned in due))
+        tx.ask("promote", ids=[row[1] for row in due])
+    return _Promoted(len(due), any(row[2] for row in due))
 
 
 def _add(claimed: list[Row], found: Sequence[Row]) -> bool:

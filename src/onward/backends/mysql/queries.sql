@@ -153,25 +153,21 @@ SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS 
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue AND place > 500)
     OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue),
-       scheduled.at, booked.at, retryable.at, :now
+       scheduled.at, retryable.at, :now
   FROM (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
          WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL) AS scheduled
- CROSS JOIN (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
-              WHERE state = 'scheduled' AND queue = :queue AND place = 1 AND line IS NULL) AS booked
  CROSS JOIN (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
               WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL) AS retryable;
 
 -- name: anything_to_do
--- Is it paused; is there anything to cancel because it has expired; to promote (1: also of what was booked, 0: none of that); to
--- promote of what is tried again; what is the last place, by which there are jobs to hand out, and jobs with lanes; has it a limit?
+-- Is it paused; is there anything to cancel because it has expired, to promote; what is the last place, by which there are jobs
+-- to hand out, and jobs with lanes; has it a limit?
 SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (expiry_idx)
                 WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'),
-       (SELECT place FROM onward_jobs FORCE INDEX (place_idx)
-         WHERE state = 'scheduled' AND queue = :queue AND place IN (0, 1) AND line IS NULL AND available_at <= :now
-         ORDER BY place DESC
-         LIMIT 1),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
+    OR EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
                 WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now),
        (SELECT max(place) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
        EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue);
@@ -193,9 +189,18 @@ SELECT job.id
 
 -- name: due
 -- One state after the other: together they would have to be sorted, all that is due.
-SELECT available_at, id, lane IS NOT NULL
+SELECT available_at, id, lane IS NOT NULL, booked
   FROM onward_jobs FORCE INDEX (place_idx)
- WHERE state = :state AND queue = :queue AND place = :place AND line IS NULL AND available_at <= :now
+ WHERE state = :state AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now
+ ORDER BY available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: due_apart
+-- Those that are booked, or the others.
+SELECT available_at, id, lane IS NOT NULL, booked
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now AND booked <=> :is_booked
  ORDER BY available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
@@ -222,8 +227,7 @@ SELECT id, queue, delivery + 1, sealed,
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
    AND (NOT :unless_due
         OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                        WHERE state = 'scheduled' AND queue = :queue AND place IN (0, 1) AND line IS NULL
-                          AND available_at <= :now)
+                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now)
        AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
                         WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL AND available_at <= :now))
  ORDER BY place, line, available_at, id
@@ -305,6 +309,21 @@ SELECT stripe.number
  STRAIGHT_JOIN onward_stripes AS stripe FORCE INDEX (PRIMARY) ON stripe.number = wanted.number
    FOR UPDATE SKIP LOCKED;
 
+-- name: left_by_limits
+-- Whether there are gates, and how many rows are missing that claims of limits lock; without a limit none is.
+SELECT EXISTS (SELECT 1 FROM onward_gates),
+       CASE WHEN EXISTS (SELECT 1 FROM onward_limits)
+            THEN 1024 - (SELECT count(*) FROM onward_stripes WHERE number BETWEEN 0 AND 1023) ELSE 0 END;
+
+-- name: restore_stripes
+INSERT IGNORE INTO onward_stripes (number)
+WITH RECURSIVE numbers AS (SELECT 0 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < 31)
+SELECT 32 * a.number + b.number
+  FROM numbers AS a
+ CROSS JOIN numbers AS b
+  LEFT JOIN onward_stripes AS there ON there.number = 32 * a.number + b.number
+ WHERE there.number IS NULL;
+
 -- name: running_in_queue
 SELECT count(*) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
 
@@ -343,8 +362,16 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+-- name: lock_limits
+-- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
+SELECT 1 FROM onward_limits FORCE INDEX (PRIMARY) FOR UPDATE;
+
+-- name: kept_limits
+-- As they are until the commit: what changes one waits for it.
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
+       chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits FORCE INDEX (PRIMARY)
+  LOCK IN SHARE MODE;
 
 -- name: declare_limit
 -- The time comes last: it decides about the others.

@@ -1337,13 +1337,16 @@ SELECT line.number, head.*
 
 -- name: lock_scopes
 -- Those that no other turn has, until the commit.  It tries several times, a millisecond apart: a turn of its own would cost more.
--- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.
+-- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.  The null
+-- says that limits stay as they are until then: no other transaction changes one now.
 SELECT number
   FROM unnest(cast(:numbers AS bigint[])) AS wanted (number)
  WHERE EXISTS (SELECT 1
                  FROM generate_series(1, cast(:tries AS bigint)) AS try (number)
                 WHERE CASE WHEN pg_try_advisory_xact_lock(wanted.number) THEN true
-                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END);
+                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END)
+ UNION ALL
+SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
 
 -- name: running_in
 -- In the order of the lanes, so that the planner has one index for it, whatever it believes of the table.
@@ -1458,8 +1461,9 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+-- name: lock_limits
+-- Waits for the claims that count by limits, see `lock_scopes`, and keeps others from it until the commit.
+SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));
 
 -- name: declare_limit
 INSERT INTO onward_limits AS there (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)

@@ -1,7 +1,7 @@
 """Limits and gates, where no database decides how: the statements are named alike in every dialect.
 
     limits          every limit: LIMIT_COLUMNS
-    lock_limit      kind, named: a row if there is such a limit, which stays locked
+    lock_limits     no claim that is under way counts by limits, and none does so until the commit
     declare_limit   kind, named, declared_…: makes the limit, or writes what is declared unless it was declared later
     choose_limit    kind, named, chosen_…: makes the limit, or writes what is chosen
     drop_limit      kind, named: removes it if neither anything declared nor anything chosen bounds it
@@ -18,7 +18,9 @@ so does the write that makes the limit to those that run.  It stays: a job with 
 lane (the index of plain jobs has both), and is shown without one (`lane_shown`).  No path that ends a lease has anything to
 undo.
 
-Locks: the row of a limit, or of a gate; a gate's after those of a claim or of a settlement.
+Locks: all limits, by what changes one; a gate, after those of a claim or of a settlement.  A claim that counts by limits
+reads them again when it has its locks, and they stay as they are until its commit.  Else it could charge a new bucket by
+an old rate; or count a key under its job's lock while another, which knows of no limit of the job, has the key's lock.
 """
 
 from __future__ import annotations
@@ -101,18 +103,22 @@ class SqlLimits:
         return self._read(look)
 
     @set_aside_and_repeat
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         def act(tx: SqlTransaction) -> bool:
-            is_there = bool(tx.ask("lock_limit", kind=kind, named=name).rows())
-            if not is_there and not new:
-                return False
+            tx.ask("lock_limits")
             before = limits_of(tx)
-            tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen))
+            is_there = (kind, name) in before
+            if not is_there and (not new or chosen is None):
+                return False
+            if chosen is None:
+                at = before[kind, name].declared_at
+                tx.ask("declare_limit", kind=kind, named=name, declared_at=at, **_numbers("declared", _NO_BOUNDS))
+            tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen or _NO_BOUNDS))
             _refill(tx, before, [(kind, name)])
-            if kind == "queue":
+            if kind == "queue" or chosen is None:
                 tx.ask("drop_limit", kind=kind, named=name)
-                if chosen and not is_there:
-                    tx.ask("count_running", queue=name)
+            if kind == "queue" and chosen and not is_there:
+                tx.ask("count_running", queue=name)
             return True
 
         return self._write(act)
@@ -134,10 +140,13 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
     """
     new: list[str] = []
     before = limits_of(tx) if rows else {}
+    if any(_changes(before.get((row.kind, row.name)), row) for row in rows):
+        tx.ask("lock_limits")
+        before = limits_of(tx)
     for row in sorted(
         rows, key=lambda row: (row.kind, row.name)
     ):  # two sessions that are opened at once cannot deadlock
-        is_new = row.kind == "queue" and not tx.ask("lock_limit", kind=row.kind, named=row.name).rows()
+        is_new = row.kind == "queue" and (row.kind, row.name) not in before
         declared = _numbers("declared", row.declared)
         tx.ask("declare_limit", kind=row.kind, named=row.name, declared_at=row.declared_at, **declared)
         if is_new:
@@ -145,6 +154,10 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
             new.append(row.name)
     _refill(tx, before, [(row.kind, row.name) for row in rows])
     return new
+
+
+def _changes(before: LimitRow | None, row: LimitRow) -> bool:
+    return before is None or before.declared != row.declared
 
 
 def _refill(tx: SqlTransaction, before: Limits, written: Sequence[tuple[Kind, str]]) -> None:

@@ -194,9 +194,9 @@ class SqliteBackend(
                     any_keyed=any_keyed,
                     one_by_one=one_by_one,
                 )
-            claimed = claiming.Claimed([])
-            promoted = 0
-            if turn.claim is not None and turn.claim.limit > 0:
+            if turn.claim is None or turn.claim.limit <= 0:
+                claimed, promoted = claiming.Claimed([]), 0
+            else:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
                 promoted = claiming.promote(tx, queues, turn.claim.limit)
                 claimed = claiming.claim(
@@ -365,14 +365,14 @@ class SqliteBackend(
             if session is None:
                 return TurnResult(settled=[], leases=[], alive=False)
             _, any_asked, _, any_paused = session
-            found: claiming.Claimed | None = claiming.Claimed([])
+            awaits_slots: bool | None = False
             if turn.claim is not None and turn.claim.limit > 0:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
-                found = claiming.nothing_to_do(tx, turn.claim, queues, self._lanes)
-            if found is None:
+                awaits_slots = claiming.nothing_to_do(tx, turn.claim, queues, self._lanes)
+            if awaits_slots is None:
                 return None
             asked = _asked_to_cancel(tx, turn.owner) if any_asked else ()
-            return TurnResult(settled=[], leases=[], awaits_slots=found.awaits_slots, cancel_requested=asked)
+            return TurnResult(settled=[], leases=[], awaits_slots=awaits_slots, cancel_requested=asked)
 
     def _next_due(self, queues: Sequence[str]) -> int:
         """Return when there is work: 0 if a job is available, for which a process woke a worker; else the next due time."""

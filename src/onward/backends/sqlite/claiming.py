@@ -59,6 +59,7 @@ class Claimed(NamedTuple):
 
 
 _decode = msgspec.json.Decoder(list[_Job]).decode
+_rewritten = msgspec.structs.replace
 
 
 def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = True) -> list[str]:
@@ -67,16 +68,18 @@ def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = Tr
     return [queue for queue in dict.fromkeys(queues) if queue not in paused]
 
 
-def nothing_to_do(tx: Transaction, claim: Claim, queues: Sequence[str], seen: LanesSeen) -> Claimed | None:
-    """Return the answer of a claim that has nothing to write, which finds nothing; None if it has something."""
+def nothing_to_do(tx: Transaction, claim: Claim, queues: Sequence[str], seen: LanesSeen) -> bool | None:
+    """Return None if a claim has something to write; else whether what it passes over awaits slots."""
     lanes_decide = False
     for queue in queues:
         found = tx.value("anything_to_do", (queue, tx.now, int(claim.at_most.get(queue, claim.limit) > 0)))
         if found == 1:
             return None
         lanes_decide = lanes_decide or found == 2
-    writes, awaits_slots = would_claim(tx, seen, claim, queues) if lanes_decide else (False, False)
-    return None if writes else Claimed([], awaits_slots=awaits_slots)
+    if not lanes_decide:
+        return False
+    writes, awaits_slots = would_claim(tx, seen, claim, queues)
+    return None if writes else awaits_slots
 
 
 def work_from(tx: Transaction, queue: str) -> int | None:
@@ -153,7 +156,7 @@ def _claim_by_lanes(
 
 def _picked(tx: Transaction, picks: Sequence[Pick[LineJob]]) -> list[_Job]:
     """Read the jobs that a walk has chosen."""
-    jobs = _read(tx, tx.row("picked", (as_json([pick.job.rowid for pick in picks]), _LONG)))
+    jobs = _read(tx, tx.row("picked", (as_json([pick.job.rowid for pick in picks]), _LONG)), "")
     for job, pick in zip(jobs, picks, strict=True):
         job.queue, job.probe = pick.job.queue, pick.probe / SECOND
         job.lane = None if pick.lane == PLAIN else pick.lane
@@ -210,20 +213,16 @@ def _first(tx: Transaction, queue: str, limit: int) -> tuple[list[_Job], bool]:
     """Return the first available plain jobs of a queue, and whether lanes or a limit decide there."""
     found = tx.row("candidates", (queue, tx.now, limit, _LONG))
     assert found is not None
-    jobs = _read(tx, found)
-    for job in jobs:
-        job.queue = queue
-    return jobs, bool(found[2])
+    return _read(tx, found, queue), found[2]
 
 
-def _read(tx: Transaction, found: Row | None) -> list[_Job]:
+def _read(tx: Transaction, found: Row | None, queue: str) -> list[_Job]:
     """Return the jobs of a row of `candidates` or `picked`."""
     assert found is not None
-    columns, sealed, *_ = found
-    jobs = _decode(columns)
+    jobs, sealed = _decode(found[0]), found[1]
     start = 0
     for job in jobs:
-        job.started_at = tx.now
+        job.queue, job.started_at = queue, tx.now
         if job.length > _LONG:
             job.sealed = tx.value("sealed", (job.rowid,))
         else:
@@ -243,23 +242,21 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
     leases = []
     for job in jobs:
         hold, holder = held.get(job.id, _FREE)
-        leases.append(
-            Lease(
-                envelope=Sealed(job.id, job.queue, job.sealed),
-                token=job.token,
-                owner=owner,
-                expires_at=expires_at,
-                claimed_at=job.started_at,
-                attempts=job.attempts,
-                crashes=job.crashes,
-                interruptions=job.interruptions,
-                hold=hold,
-                holder=holder,
-                waits=job.waits,
-                parked_since=job.parked_since,
-                spent=job.spent,
-                lane=job.lane or None,
-                probe=job.probe,
-            )
+        lease = Lease(
+            envelope=Sealed(job.id, job.queue, job.sealed),
+            token=job.token,
+            owner=owner,
+            expires_at=expires_at,
+            claimed_at=job.started_at,
+            attempts=job.attempts,
+            crashes=job.crashes,
+            interruptions=job.interruptions,
+            hold=hold,
+            holder=holder,
+            waits=job.waits,
+            parked_since=job.parked_since,
+            spent=job.spent,
         )
+        # Most have none, and a value that is given costs more than one that is not.
+        leases.append(_rewritten(lease, lane=job.lane, probe=job.probe) if job.lane else lease)
     return leases

@@ -183,8 +183,15 @@ def _columns(envelope: Envelope, now: int) -> Row:
 
 
 def _row(envelope: Envelope, now: int) -> Row:
-    named = (envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.lane, envelope.cost)
-    return (*_columns(envelope, now), *named, envelope.data)
+    return (
+        *_columns(envelope, now),
+        envelope.id,
+        envelope.enqueued_at,
+        envelope.unique_key,
+        envelope.lane,
+        envelope.cost,
+        envelope.data,
+    )
 
 
 def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:

@@ -7,6 +7,7 @@ first jobs, many at a time, and the gates and leases of all of them are asked fo
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
@@ -253,6 +254,20 @@ class SqliteLimits(SqlLimits):
 
     def _lane_view(self, tx: Transaction) -> LanesInFile:
         return LanesInFile(tx)
+
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+        is_set = super().set_limit(kind, name, chosen, new=new)
+        if is_set:
+            self._wake()
+        return is_set
+
+    def shut(self, lane: str, *, opened: bool = False) -> None:
+        super().shut(lane, opened=opened)
+        self._wake()
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Wake a worker."""
 
     def _drop_idle_gates(self, tx: Transaction, limit: int) -> None:
         self._gates_after = drop_idle_gates(tx, self._gates_after, tx.now, limit=limit) or _ALL

@@ -67,11 +67,12 @@ ON CONFLICT (owner) DO UPDATE
 -- name: session
 -- What a turn must know of its session, and what it need not look for: is any of its jobs asked to cancel, does any carry
 -- keys, is any queue paused?
+-- (Each column of a turn's statements has a name: else its text is the name, which the driver makes a string of every time.)
 SELECT expires_at,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_asked_idx WHERE owner = ?1 AND cancel_reason IS NOT NULL),
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_asked_idx WHERE owner = ?1 AND cancel_reason IS NOT NULL) AS asked,
        EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_keyed_idx
-                WHERE owner = ?1 AND state = 'executing' AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL)),
-       EXISTS (SELECT 1 FROM onward_queues WHERE paused_at IS NOT NULL)
+                WHERE owner = ?1 AND state = 'executing' AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL)) AS keyed,
+       EXISTS (SELECT 1 FROM onward_queues WHERE paused_at IS NOT NULL) AS paused
   FROM onward_sessions
  WHERE owner = ?1;
 
@@ -132,21 +133,21 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
                           WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
             THEN 1 + EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
             ELSE 0
-       END;
+       END AS found;
 
 -- name: next_due
 -- When this queue has work: 0 is now, NULL is never; and whether lanes or a limit decide, so that a walk has to tell.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
                           WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = ''))
             THEN 0
-       END,
+       END AS plain,
        (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
-         WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+         WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1) AS due,
        (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
-         WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+         WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1) AS booked,
        EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                 WHERE queue = ?1 AND state = 'available' AND lane <> '')
-       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1);
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: past_its_time
 -- Whether anything of this queue has expired or is due; 2: what was booked is due.
@@ -158,7 +159,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
                             AND expires_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
-       END;
+       END AS late;
 
 -- name: expired
 SELECT rowid
@@ -195,11 +196,11 @@ SELECT json_group_array(
                AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
-                        spent, idempotency_key, idempotency_ttl, single_instance))),
-       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB),
+                        spent, idempotency_key, idempotency_ttl, single_instance))) AS columns,
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
        EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                 WHERE queue = ?1 AND state = 'available' AND lane <> '')
-       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1)
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
@@ -861,8 +862,9 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_running, chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named;
+-- name: lock_limits
+-- There is nothing to lock: whoever writes has the file alone.
+SELECT 1;
 
 -- name: declare_limit
 INSERT INTO onward_limits (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)

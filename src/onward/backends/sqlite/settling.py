@@ -83,9 +83,11 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
 
 def frees_room(settlements: Sequence[Settlement], queues: Collection[str]) -> bool:
     """Return whether another process may start a job now: of a limit that counts over all queues, or in these queues."""
-    return any(
-        not (each.lease.lane or "/").startswith("/") or each.lease.envelope.queue in queues for each in settlements
-    )
+    for each in settlements:  # a generator would cost more than all that most turns have to look at
+        lane = each.lease.lane
+        if (lane is not None and not lane.startswith("/")) or (queues and each.lease.envelope.queue in queues):
+            return True
+    return False
 
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:

@@ -1,7 +1,5 @@
 -- The indexes of jobs that have a lane; `layout.py` describes their members.  `index` and `unindex` call them, and the claim.
--- In a table: a script may have 200 local names.
-
-local lanes = {}
+-- In a table, which `waking.lua` makes: a script may have 200 local names.
 
 -- What all lanes of a job begin with.
 function lanes.group(lane) return string.match(lane, '^[^/]*/') end
@@ -21,6 +19,7 @@ function lanes.count(record, score)
   local group = lanes.group(lane)
   zset('running', lane .. rest, score)
   if group ~= lane and group ~= '/' then zset('running', group .. rest, score) end
+  lanes.freed[group] = (lanes.freed[group] or 0) + (score and -1 or 1)
 end
 
 -- Scheduled for a token of its lane.

@@ -29,7 +29,7 @@ end
 local decode
 do
   local function is_lane(lane, cost)
-    return type(lane) == 'string' and string.find(lane, '^[^/%z]*/[^%z]*$')
+    return type(lane) == 'string' and string.find(lane, '^[^/%z]*/[^%z]*$') and byte(lane) < 244
       and (cost == nil or is_within(cost, 1, LARGEST_COUNT))
   end
 
