@@ -23,7 +23,18 @@ from tests.waiting import eventually
 # What two claims of one limit can do to each other is decided by these; the others go along with the one before.
 CLAIM = ["walk_lanes", "lock_scopes", "running_in", "take", "commit"]
 REAP = ["end_expired_sessions", "orphans", "settle", "commit"]
-PASSING = ("begin", "lock_session", "promote", "claim", "pinned", "try_gates", "charge_gate", "wake_apart", "complete")
+PASSING = (
+    "begin",
+    "lock_session",
+    "promote",
+    "claim",
+    "pinned",
+    "try_gates",
+    "line_heads",
+    "charge_gate",
+    "wake_apart",
+    "complete",
+)
 PASSING += ("limits", "choose_limit", "lock_gate", "put_gate")
 CHANGE = ["lock_limits", "commit"]
 TWO_CLAIMS = list(itertools.combinations(range(2 * len(CLAIM)), len(CLAIM)))
@@ -151,22 +162,20 @@ class TestTwoClaims:
         assert len(claimed(backend, owner="waits")) == 1
 
     @pytest.mark.promise("L51")
-    def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, sql):
+    def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, open_backend, sql):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(100)])
         locked = []
 
-        def counted(act):
-            def run(tx):
-                result = act(tx)
+        def count(name):
+            if name == "commit":
                 locked.extend(sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")[0])
-                return result
 
-            return run
-
-        write = backend._write
-        backend._write = lambda act, **options: write(counted(act), **options)
-        result = turn(backend, limit=100)
+        process = open_backend()
+        process.open_session(Session(owner="locks"))
+        process.side = Side(sql, ())
+        process.side.stop_before = count
+        result = process.turn(Turn(owner="locks", claim=Claim(queues=("default",), limit=100)))
 
         assert locked[-1] == 32, "one of them keeps limits as they are"
         assert (len(result.leases), result.more) == (31, True)
@@ -373,7 +382,7 @@ class TestStatements:
         backend.enqueue(in_lane(100))
         sent()
 
-        locking = ["lock_scopes", "try_gates", "running_in", "limits"]
+        locking = ["lock_scopes", "try_gates", "running_in", "line_heads", "limits"]
         assert sent() == ["begin", "lock_session", "promote", "walk_lanes", *locking, "charge_gate", "take", "commit"]
 
     def test_a_full_job_is_neither_locked_nor_taken_from(self, backend, sent):

@@ -249,7 +249,7 @@ class PostgresBackend(
                     tx.ask("begin")
                     if self._connections.pooled:
                         tx.ask("configure")
-                    done = act(tx), tx.ask("commit")
+                    done = act(tx), tx.commit()
                     if tx.wakes:
                         tx.ask("wake_apart", queues=named(tx.wakes))
             except psycopg.Error:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from onward.backends.postgres.transaction import Reply, Transaction
+from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.limits import gate_of, limit_of
 from onward.flow.lanes import behind, group_of
 from onward.flow.limits import Bounds, Kind
@@ -24,7 +24,7 @@ from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
 from onward.flow.walk import PLAIN, Cursors
 
-__all__ = ["Head", "LaneSource", "PostgresView", "gates_of", "limit_named", "running_in"]
+__all__ = ["Head", "LaneSource", "Place", "PostgresView", "gates_of", "limit_named", "line_heads", "running_in"]
 
 _MORE_LANES = 64  # than jobs that are wanted, as a walk looks at
 _DRAWN_FROM = 32  # lanes, of which the first walk of a process draws its first place
@@ -33,6 +33,8 @@ _OPEN = Gate()
 _LEFT = Gate(shut_until=FOREVER)  # to the turn that has its lock: no instant is known at which it opens
 _NO_BOUNDS = Bounds()
 _OF_JOBS: tuple[Kind, ...] = ("job", "key")
+
+Place = tuple[str, int, str]  # a queue, a rank and a lane: a line of jobs
 
 _decode = msgspec.json.Decoder(list[list[Any]]).decode
 
@@ -123,6 +125,7 @@ class PostgresView:
 
     def __init__(self, source: LaneSource, reply: Reply) -> None:
         self.walked: set[str] = set()  # the queues that have lanes or a limit
+        self.keyless: set[str] = set()  # jobs that are known to have no key to take
         self._source = source
         self._ranks: defaultdict[str, set[int]] = defaultdict(set)
         self._plain: set[tuple[str, int]] = set()  # queues and ranks that have plain jobs
@@ -160,11 +163,13 @@ class PostgresView:
     def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[Head]:
         if lane == PLAIN and (queue, rank) not in self._plain:
             return []
-        line = self._lines.get((queue, rank, lane))
-        if line is None or not (line.is_whole or len(line.heads) >= skip + count):
-            most = skip + max(count, self._source.limit)
-            found = self._source.tx.ask("line_heads", queue=queue, rank=rank, lane=lane, limit=most).rows()
-            line = self._keep(queue, rank, lane, found, most)
+        line, limit = self._lines.get((queue, rank, lane)), self._source.limit
+        # Some are enough for a claim, which asks on where they end; to book is to want all of them.
+        enough = skip + (1 if count <= limit else count)
+        if line is None or not (line.is_whole or len(line.heads) >= enough):
+            most = skip + max(count, limit)
+            found = line_heads(self._source.tx, {(queue, rank, lane): most}).rows()
+            line = self._keep(queue, rank, lane, [row[1:-1] for row in found], most)
         return line.heads[skip : skip + count]
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
@@ -204,6 +209,16 @@ class PostgresView:
         self._gates |= gates
         self._running = {**{key: each for key, each in self._running.items() if key[0] not in gates}, **counts}
         self._locked = gates.keys()
+
+    def read_again(self, lines: Mapping[Place, int], rows: Sequence[Row]) -> None:
+        """Keep the first jobs of lines that earlier holders of a lock have taken from."""
+        found: defaultdict[int, list[Row]] = defaultdict(list)
+        for number, *head, is_keyless in rows:
+            found[number].append(tuple(head))
+            if is_keyless:
+                self.keyless.add(head[1])
+        for number, (place, count) in enumerate(lines.items(), start=1):
+            self._keep(*place, found[number], count)
 
     def _is_left(self, scope: Scope, gate: Gate) -> bool:
         """Return whether a job of this scope could start, if this turn had its lock."""
@@ -326,6 +341,12 @@ def running_in(tx: Transaction, scopes: Sequence[tuple[Scope, int]]) -> Reply:
         highs=[behind(lane) if lane == group_of(lane) else lane + "\1" for (_, lane), _ in scopes],
         since=[since for _, since in scopes],
     )
+
+
+def line_heads(tx: Transaction, lines: Mapping[Place, int]) -> Reply:
+    """Ask for the first jobs of each line, so many of it."""
+    queues, ranks, lanes = map(list, zip(*lines, strict=True))
+    return tx.ask("line_heads", queues=queues, ranks=ranks, lanes=lanes, counts=list(lines.values()))
 
 
 def gates_of(tx: Transaction, scopes: Sequence[Scope]) -> dict[Scope, Gate]:

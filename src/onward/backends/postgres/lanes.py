@@ -2,9 +2,10 @@
 
 A claim looks first, without a lock: `walk_lanes` brings what the walk (`onward.flow.walk`) asks for.  Where the jobs it
 chooses have a limit, it locks what counts them, a queue, a job or a lane, by advisory locks that the commit ends; then it
-reads leases and gates again, by statements that are younger than the locks, and walks once more over what was locked.  A
-commit is visible before its locks are gone, so the count has every lease that an earlier holder has handed out.  A lock that
-another turn has is left to it, with the jobs behind it.  Lanes without a limit take no lock.
+reads leases, gates and first jobs again, by statements that are younger than the locks, and walks once more over what was
+locked.  A commit is visible before its locks are gone, so the count has every lease that an earlier holder has handed out,
+and no job that it has taken is chosen again.  A lock that another turn keeps is left to it, with the jobs behind it.  Lanes
+without a limit take no lock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.backend import Claim, Lease
-from onward.backends.postgres.lane_view import Head, LaneSource, PostgresView, gates_of, running_in
+from onward.backends.postgres.lane_view import Head, LaneSource, Place, PostgresView, gates_of, line_heads, running_in
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql.limits import charge, gate_of, limits_of
 from onward.flow.lanes import group_of
@@ -31,6 +32,7 @@ from onward.job.settlement import Settled, Settlement
 __all__ = ["LaneClaims", "LaneWalk", "ScopeReader", "Taken", "freed", "opens_in"]
 
 _MOST_LOCKS = 31  # and the one that keeps limits: they come out of the server's one table of locks
+_TRIES = 20  # to get the one lock that a claim needs
 _REMEMBERED = 50  # claims for which a queue is walked that had lanes or a limit
 _OPEN = Gate()
 _decode_special = msgspec.json.Decoder(list[Any]).decode
@@ -112,14 +114,14 @@ class LaneWalk:
         needed = _needed(walk, found)
         is_left = False
         if needed:
-            is_left = not self._lock(view, needed)
+            is_left = not self._lock(view, needed, _limited_lines(walk, found))
             self.cursors = cursors
             walk, found = self._walk(view, released)
         charge(self._tx, {scope: bucket for scope, bucket in found.charges.items() if scope in needed})
         if found.booked:
             ids, due = [job.id for job, _ in found.booked], [at for _, at in found.booked]
             self._tx.ask("book", ids=ids, due=due)
-        rows = self._taken(walk, found.picks, owner, released) if found.picks else []
+        rows = self._taken(view, walk, found.picks, owner=owner, released=released) if found.picks else []
         probes = {pick.job.id: pick.probe for pick in found.picks if pick.probe}
         return Taken(rows, probes, found.more or is_left, found.awaits_slots, is_left)
 
@@ -130,19 +132,21 @@ class LaneWalk:
             walk.queue(queue, max(0, claim.at_most.get(queue, claim.limit)))
         return walk, walk.result()
 
-    def _lock(self, view: PostgresView, needed: dict[Scope, Scope]) -> bool:
+    def _lock(self, view: PostgresView, needed: dict[Scope, Scope], lines: Mapping[Place, int]) -> bool:
         """Lock scopes, and read again what they have left.  Returns whether it has all of them."""
         wanted = list(dict.fromkeys(needed.values()))
         numbers = {_number(self._prefix, scope): scope for scope in wanted[:_MOST_LOCKS]}
         scopes = list(needed)
         counted = [(scope, 0) for scope in scopes]
         counted += [(scope, gate.shut_until) for scope in scopes if (gate := view.gate(scope)).probes(view.now)]
-        locking = self._tx.ask("lock_scopes", numbers=list(numbers))
+        tries = _TRIES if len(numbers) == 1 else 1  # of several, those that are free are enough to go on with
+        locking = self._tx.ask("lock_scopes", numbers=list(numbers), tries=tries)
         # After the locks, by statements of their own: see above.
         reading = self._tx.ask(
             "try_gates", queues=[scope.queue for scope in scopes], lanes=[scope.lane for scope in scopes]
         )
         counting = running_in(self._tx, counted)
+        heads = line_heads(self._tx, lines) if lines else None
         limits = limits_of(self._tx)
         got = {number for (number,) in locking.rows()}
         is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)
@@ -152,9 +156,13 @@ class LaneWalk:
         counts = {key: number for key, (number,) in zip(counted, counting.rows(), strict=True)}
         ours = {scope: gate for scope, gate in gates.items() if needed[scope] in locked}
         view.recount(read[0][-1], ours, {key: number for key, number in counts.items() if key[0] in ours})
+        if heads is not None:
+            view.read_again(lines, heads.rows())
         return len(ours) == len(scopes)
 
-    def _taken(self, walk: Walk[Head], picks: Sequence[Pick[Head]], owner: str, released: Sequence[str]) -> list[Row]:
+    def _taken(
+        self, view: PostgresView, walk: Walk[Head], picks: Sequence[Pick[Head]], *, owner: str, released: Sequence[str]
+    ) -> list[Row]:
         """Lease jobs: those with a limit by their ids, so many of a lane where there is none."""
         named = {pick.job.id for pick in picks if pick.job.crashes or _is_limited(walk, pick.job)}
         jobs = [pick.job for pick in picks if pick.job.id not in named]
@@ -162,17 +170,19 @@ class LaneWalk:
         counts = Counter((job.queue, job.rank, job.lane) for job in jobs)
         laned = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] != PLAIN]
         plain = [(*line, *firsts[line], count) for line, count in counts.items() if line[2] == PLAIN]
-        rows = self._tx.ask(
+        taking = self._tx.ask(
             "take",
-            at=walk.view.now,
+            at=view.now,
             owner=owner,
             released=list(released),
             ids=sorted(named),
-            counted=[queue for queue in self.queues if walk.view.bounds("queue", queue)],
+            counted=[queue for queue in self.queues if view.bounds("queue", queue)],
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
-        ).rows()
-        return list(_in_turns(rows, picks, named))
+        )
+        if all(pick.job.id in view.keyless for pick in picks):
+            self._tx.commit()  # with it: other turns wait for the locks
+        return list(_in_turns(taking.rows(), picks, named))
 
 
 class ScopeReader:
@@ -226,6 +236,12 @@ def _needed(walk: Walk[Head], found: Walked[Head]) -> dict[Scope, Scope]:
         if scope not in needed:
             needed |= {scope: scope} if scope.lane == "" else _limited(walk, "", scope.lane)
     return needed
+
+
+def _limited_lines(walk: Walk[Head], found: Walked[Head]) -> Counter[Place]:
+    """Return the lines with a limit that a walk takes jobs of, and of each how many."""
+    jobs = (pick.job for pick in found.picks)
+    return Counter((job.queue, job.rank, job.lane) for job in jobs if _is_limited(walk, job))
 
 
 def _limited(walk: Walk[Head], queue: str, lane: str) -> dict[Scope, Scope]:

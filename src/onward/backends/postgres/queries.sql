@@ -1316,23 +1316,33 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
                         LIMIT (SELECT heads FROM share)) AS counted_one) AS head);
 
 -- name: line_heads
--- The first jobs of one lane, or of the plain line.
-(SELECT available_at, id, crashes, cost FROM onward_jobs
-  WHERE cast(:lane AS text) <> '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
-    AND lane <> '' AND lane = :lane AND (expires_at IS NULL OR expires_at > onward_now(:now))
-  ORDER BY available_at, id
-  LIMIT cast(:limit AS bigint))
- UNION ALL
-(SELECT available_at, id, crashes, cost FROM onward_jobs
-  WHERE cast(:lane AS text) = '' AND queue = :queue AND rank = cast(:rank AS bigint) AND state = 'available'
-    AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
-  ORDER BY available_at, id
-  LIMIT cast(:limit AS bigint));
+-- The first jobs of lanes, or of the plain line, with the number of each line; and whether they have no key to take.
+SELECT line.number, head.*
+  FROM unnest(cast(:queues AS text[]), cast(:ranks AS bigint[]), cast(:lanes AS text[]), cast(:counts AS bigint[])) WITH ORDINALITY
+    AS line (queue, rank, lane, at_most, number)
+ CROSS JOIN LATERAL (
+       (SELECT available_at, id, crashes, cost, idempotency_key IS NULL AND single_instance IS NULL FROM onward_jobs
+         WHERE line.lane <> '' AND queue = line.queue AND rank = line.rank AND state = 'available'
+           AND lane <> '' AND lane = line.lane AND (expires_at IS NULL OR expires_at > onward_now(:now))
+         ORDER BY available_at, id
+         LIMIT line.at_most)
+        UNION ALL
+       (SELECT available_at, id, crashes, cost, idempotency_key IS NULL AND single_instance IS NULL FROM onward_jobs
+         WHERE line.lane = '' AND queue = line.queue AND rank = line.rank AND state = 'available'
+           AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
+         ORDER BY available_at, id
+         LIMIT line.at_most)) AS head;
 
 -- name: lock_scopes
--- Those that no other turn has, until the commit.  Waits for none, so it needs no order.  The null says that limits stay as they are
--- until then: no other transaction changes one now.
-SELECT number FROM unnest(cast(:numbers AS bigint[])) AS wanted (number) WHERE pg_try_advisory_xact_lock(number)
+-- Those that no other turn has, until the commit.  It tries several times, a millisecond apart: a turn of its own would cost more.
+-- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.  The null
+-- says that limits stay as they are until then: no other transaction changes one now.
+SELECT number
+  FROM unnest(cast(:numbers AS bigint[])) AS wanted (number)
+ WHERE EXISTS (SELECT 1
+                 FROM generate_series(1, cast(:tries AS bigint)) AS try (number)
+                WHERE CASE WHEN pg_try_advisory_xact_lock(wanted.number) THEN true
+                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END)
  UNION ALL
 SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
 

@@ -51,11 +51,12 @@ class _Sender(Protocol):
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_sender", "_sql", "moved", "wakes", "woken")
+    __slots__ = ("_ended", "_sender", "_sql", "moved", "wakes", "woken")
 
     def __init__(self, sender: _Sender, sql: Mapping[str, Section], moved: int | None) -> None:
         self._sender = sender
         self._sql = sql
+        self._ended: Reply | None = None
         self.moved = moved  # the time that a test has set; None: the server's clock
         self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
         self.woken: set[str] = set()  # jobs that waited for a key, and are due now
@@ -63,6 +64,11 @@ class Transaction:
     def run_steps(self, steps: NamedSteps[T]) -> T:
         """Run steps, each of which waits for its rows."""
         return run_steps(steps, lambda step: self.ask(step.name, **step.parameters).rows())
+
+    def commit(self) -> Reply:
+        """Send the commit, once: with its last statement where no answer of that is needed before."""
+        self._ended = self._ended or self.ask("commit")
+        return self._ended
 
     def ask(self, name: str, **parameters: object) -> Reply:
         """Send a statement."""
