@@ -148,6 +148,8 @@ def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
         single_instance=row["single_instance"],
         lane=row.get("lane") or None,
         cost=row.get("cost"),
+        flow=row.get("flow"),
+        node=row.get("node"),
         progress=None if row["progress"] is None else bytes(row["progress"]),
         owner=row["owner"],
         finished_at=now,

@@ -43,6 +43,7 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     idempotency_key: str | None = None
     idempotency_ttl: int = 0
     single_instance: str | None = None
+    member: int = 0
     queue: str = ""
     started_at: int = 0
     sealed: bytes = b""
@@ -260,6 +261,7 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
                 spent=job.spent,
                 lane=job.lane or None,
                 probe=job.probe,
+                member=bool(job.member),
             )
         )
     return leases
