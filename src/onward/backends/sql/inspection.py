@@ -181,14 +181,14 @@ def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str
         "after": query.after if query.after is not None or query.newest_first else "",
         "limit": query.limit,
     }
-    order = "newest" if query.newest_first else "oldest"
     if query.flow is not None:
-        return _page_of_flow(tx, query, f"page_of_node_{order}", parameters)
-    return [job_id for (job_id,) in tx.ask(f"page_{order}", **parameters).rows()]
+        return _page_of_flow(tx, query, parameters)
+    return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
 
 
-def _page_of_flow(tx: SqlTransaction, query: Query, statement: str, parameters: Mapping[str, object]) -> list[str]:
+def _page_of_flow(tx: SqlTransaction, query: Query, parameters: Mapping[str, object]) -> list[str]:
     """Return the ids of a page of members: a page of each node, merged."""
+    statement = "page_of_node_newest" if query.newest_first else "page_of_node_oldest"
     nodes = [query.node]
     if query.node is None:
         nodes = [name for (name,) in tx.ask("node_names", flow=query.flow).rows()]

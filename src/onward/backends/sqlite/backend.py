@@ -254,10 +254,8 @@ class SqliteBackend(
         cause: str | None = None,
     ) -> list[Reaped]:
         asked = self.clock.micros()
-        steps_left = False
         with self._writing() as tx:
-            if owner is None and queue is None:
-                steps_left = flows.sweep(tx)
+            steps_left = owner is None and queue is None and flows.sweep(tx)
             reaped = reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
         if steps_left:
             self._go_on()

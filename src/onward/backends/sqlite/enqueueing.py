@@ -216,18 +216,8 @@ def _columns_of_member(envelope: Envelope, now: int, *, waits: bool) -> Row:
 
 
 def _row(envelope: Envelope, now: int) -> Row:
-    return (*_columns(envelope, now), *_named(envelope))
-
-
-def _named(envelope: Envelope) -> Row:
-    return (
-        envelope.id,
-        envelope.enqueued_at,
-        envelope.unique_key,
-        envelope.lane,
-        envelope.cost,
-        envelope.data,
-    )
+    named = (envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.lane, envelope.cost)
+    return (*_columns(envelope, now), *named, envelope.data)
 
 
 def _adding(
@@ -236,11 +226,12 @@ def _adding(
     # Under the write lock it is safe to look among the finished first.
     if retried and (yield Named("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
-    insert = Named("enqueue_or_not", _row(envelope, now))
+    row = _row(envelope, now)
+    insert = Named("enqueue_or_not", row)
     if envelope.flow is not None:
-        place = envelope.flow, envelope.node, AWAITS_NODE if waits else None
         columns = _columns_of_member(envelope, now, waits=waits)
-        insert = Named("enqueue_member", (*columns, *_named(envelope), *place))
+        place = envelope.flow, envelope.node, AWAITS_NODE if waits else None
+        insert = Named("enqueue_member", (*columns, *row[len(columns) :], *place))
     if (yield insert):
         return Enqueued(envelope.id)
     if (yield Named("is_live", (envelope.id,)))[0][0]:
@@ -305,8 +296,8 @@ def _add_members(
             waiting = standing.get(place, _PLAIN).waits
             answers[at] = yield from _adding(envelope, now, touched, retried=retried, waits=waiting)
     stored: set[str] = set()
-    for kind, batch in batches.items():
-        rows = yield Named("enqueue_members", batch.of_members(now, waits=waits[kind], retried=retried))
+    for each, batch in batches.items():
+        rows = yield Named("enqueue_members", batch.of_members(now, waits=waits[each], retried=retried))
         stored.update(job_id for (job_id,) in rows)
     told = [answers.get(at) or _answer(envelope, stored) for at, envelope in enumerate(envelopes)]
     added = Counter(_place(each) for each, answer in zip(envelopes, told, strict=True) if answer.created)

@@ -11,6 +11,7 @@ look at this flow, or the next sweep, goes on there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ _SWEPT_AT_ONCE = 100  # flows
 _LEFT_OPEN = round(LEFT_OPEN.total_seconds() * SECOND)
 _LIVE = (NodeState.WAITING, NodeState.OPEN)
 
+_first = itemgetter(0)
 _replace = msgspec.structs.replace
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -112,7 +114,9 @@ def read_flow(row: Row) -> NamedSteps[tuple[FlowRow, dict[str, str]]]:
     nodes: list[Node] = []
     known: set[str] = set()
     swept: dict[str, str] = {}
-    for node, after, when, state, failed, total, swept_to in (yield Named("nodes_of", (flow_id,))):
+    for _, node, after, when, state, failed, total, swept_to in sorted(
+        (yield Named("nodes_of", (flow_id,))), key=_first
+    ):
         try:
             names = _decode_names(after)
             found = Node(
@@ -212,8 +216,8 @@ def _sweep_node(flow: _Flow, node: Node, now: int, room: int) -> NamedSteps[_Swe
         return _Swept()
     if room <= 0:
         return _Swept()
-    which = "members_to_end" if flow.ends(node) else "waiting_members"
-    rows = yield Named(which, (flow.row.id, node.name, flow.swept[node.name], room))
+    page = flow.row.id, node.name, flow.swept[node.name], room
+    rows = yield Named("members_to_end", page) if flow.ends(node) else Named("waiting_members", page)
     if len(rows) < room:
         del flow.swept[node.name]
     else:

@@ -814,10 +814,10 @@ DELETE FROM onward_notes WHERE job_id = ?1;
 -- Of a member, its flow's end counts; while that is not over, it is kept.
 SELECT id, queue, state,
        iif(flow IS NULL, finished_at,
-           coalesce((SELECT max(done.finished_at, coalesce(over_at, 9223372036854775807)) FROM onward_flows WHERE id = done.flow),
+           coalesce((SELECT max(finished_at, coalesce(over_at, 9223372036854775807)) FROM onward_flows WHERE onward_flows.id = flow),
                     finished_at)),
        sealed IS NULL, :now
-  FROM onward_finished AS done
+  FROM onward_finished
  WHERE id > :after
  ORDER BY id
  LIMIT :limit;
@@ -987,7 +987,7 @@ UPDATE onward_flows SET added_at = ?2, unswept = max(unswept, ?3) WHERE id = ?1;
 -- name: flows_to_look_at
 -- Of the flows in whose nodes a job has ended, [[flow, node], …], those in which something changes: it was the last live
 -- job of its node, or the first that failed, or a step was left.
-SELECT DISTINCT flow.id
+SELECT flow.id
   FROM json_each(?1) AS touched
  CROSS JOIN onward_flows AS flow ON flow.id = touched.value ->> 0
  CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = touched.value ->> 1
@@ -997,14 +997,13 @@ SELECT DISTINCT flow.id
                       AND onward_jobs.flow IS NOT NULL)
     OR NOT node.failed AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
                                     WHERE onward_finished.flow = touched.value ->> 0 AND onward_finished.node = touched.value ->> 1
-                                      AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled'))
- ORDER BY flow.id;
+                                      AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled'));
 
 -- name: flow
 SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at FROM onward_flows WHERE id = ?1;
 
 -- name: nodes_of
-SELECT name, comes_after, opens_when, state, failed, total, swept FROM onward_nodes WHERE flow = ?1 ORDER BY place;
+SELECT place, name, comes_after, opens_when, state, failed, total, swept FROM onward_nodes WHERE flow = ?1;
 
 -- name: live_nodes
 -- Of these nodes, those of which a job is live.
@@ -1019,11 +1018,12 @@ SELECT wanted.value FROM json_each(?2) AS wanted
                 WHERE flow = ?1 AND node = wanted.value AND flow IS NOT NULL AND state IN ('discarded', 'cancelled'));
 
 -- name: change_nodes
--- [[name, state, failed, swept], …]
-UPDATE onward_nodes
-   SET state = new.value ->> 1, failed = new.value ->> 2, swept = new.value ->> 3
+-- [[name, state, failed, swept], …].  An upsert of rows that are there: an update would go through all nodes for each.
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, failed, swept)
+SELECT ?1, new.value ->> 0, 0, '[]', 'succeeded', new.value ->> 1, new.value ->> 2, new.value ->> 3
   FROM json_each(?2) AS new
- WHERE onward_nodes.flow = ?1 AND onward_nodes.name = new.value ->> 0;
+ WHERE true
+ON CONFLICT (flow, name) DO UPDATE SET state = excluded.state, failed = excluded.failed, swept = excluded.swept;
 
 -- name: change_flow
 UPDATE onward_flows SET stopped = ?2, cancelled = ?3, over_at = ?4, unswept = ?5 WHERE id = ?1;
