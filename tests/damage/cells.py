@@ -19,6 +19,8 @@ ROWS = {
     "queues": "name",
     "holds": "job_id",
     "schedules": "name",
+    "flows": "id",
+    "nodes": "flow",
 }
 
 

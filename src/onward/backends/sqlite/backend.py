@@ -64,7 +64,7 @@ _AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(
-    SetsRowsAside, SqliteLimits, SqliteInspection, SqliteFlows, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
+    SqliteFlows, SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
 ):
     """Jobs in one file, for every process of this machine."""
 

@@ -10,6 +10,7 @@ from onward.backend import COUNTED, Enqueued, Envelope, FlowRow, Lease
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sqlite import enqueueing, flows
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
+from onward.errors import BackendRefused
 from onward.flow.graph import NodeState
 from onward.job.states import State
 
@@ -38,6 +39,7 @@ class SqliteFlows:
     @abstractmethod
     def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
+    @set_aside_and_repeat
     def flow(self, flow_id: str) -> FlowRow | None:
         def look(tx: Transaction) -> FlowRow | None:
             row = tx.row("flow", (flow_id,))
@@ -45,6 +47,7 @@ class SqliteFlows:
 
         return self._read(look)
 
+    @set_aside_and_repeat
     def flows(
         self, *, name: str | None = None, running: bool = False, after: str | None = None, limit: int = 100
     ) -> Sequence[FlowRow]:
@@ -53,10 +56,11 @@ class SqliteFlows:
                 rows = tx.rows("flows_named", (after, limit, name, int(running)))
             else:
                 rows = tx.rows("flows_running" if running else "flows", (after, limit))
-            return [_flow(tx, row) for row in rows]
+            return [flow for row in rows if (flow := _readable(tx, row)) is not None]
 
         return self._read(look)
 
+    @set_aside_and_repeat
     def member_counts(self, flow_id: str, *, at_most: int = COUNTED) -> dict[str, dict[State, int]]:
         def look(tx: Transaction) -> dict[str, dict[State, int]]:
             rows = tx.rows("member_counts", (flow_id, at_most))
@@ -88,6 +92,7 @@ class SqliteFlows:
 
         return self._write(act)
 
+    @set_aside_and_repeat
     def close_flow(self, flow_id: str) -> bool:
         def act(tx: Transaction) -> bool:
             if not tx.rows("close_flow", (flow_id,)):
@@ -97,6 +102,7 @@ class SqliteFlows:
 
         return self._write(act)
 
+    @set_aside_and_repeat
     def cancel_flow(self, flow_id: str, reason: str) -> bool:
         def act(tx: Transaction) -> bool:
             if not tx.rows("cancel_flow", (flow_id, reason)):
@@ -114,6 +120,7 @@ class SqliteFlows:
             self._write(lambda tx: tx.touched.add((flow_id, None)))
         return True
 
+    @set_aside_and_repeat
     def retry_flow(self, flow_id: str) -> int | None:
         def act(tx: Transaction) -> int | None:
             row = tx.row("flow", (flow_id,))
@@ -140,3 +147,12 @@ class SqliteFlows:
 def _flow(tx: Transaction, row: Row) -> FlowRow:
     flow, _ = tx.run_steps(flows.read_flow(row))
     return flow
+
+
+def _readable(tx: Transaction, row: Row) -> FlowRow | None:
+    """Return a flow of a list; None if no worker wrote its nodes: it hides no other."""
+    try:
+        return _flow(tx, row)
+    except BackendRefused as error:
+        flows.logger.critical("flow %s cannot be shown: %s", row[0], error)
+        return None
