@@ -62,6 +62,11 @@ class TestDefining:
         with pytest.raises(InvalidLimit, match="the limit of queue 'mail' must be a Limit"):
             Onward(url, queue_limits={"mail": 5})
 
+    @pytest.mark.parametrize("given", [5, Limit(running=1), [("mail", Limit(running=1))]])
+    def test_limits_of_queues_are_said_by_queue(self, url, given):
+        with pytest.raises(InvalidLimit, match=r"queue_limits takes limits by queue, \{'mail': Limit"):
+            Onward(url, queue_limits=given)
+
     def test_fair_by_names_a_parameter(self, url):
         with pytest.raises(OptionError, match="fair_by names a parameter"):
             Onward(url, fair_by="the tenant")
@@ -377,6 +382,47 @@ class TestControl:
         assert jobs.drain() == 0
         jobs.limits.open("charge")
         assert jobs.drain() == 1
+
+    def test_opening_a_job_by_hand_opens_a_key_that_was_throttled(self, jobs, clock):
+        tried = []
+
+        @jobs.job(limit=Limit(running=5, by="customer"))
+        def fetch(customer: str) -> None:
+            tried.append(customer)
+            if len(tried) == 1:
+                raise Throttle(after="10m")
+
+        fetch.enqueue("a")
+        jobs.drain()
+        jobs.limits.open("fetch")
+        fetch.enqueue("a")
+
+        assert jobs.drain() == 1
+
+    @pytest.mark.parametrize("act", ["shut", "open"])
+    def test_jobs_of_which_one_is_unknown_are_left_as_they_are(self, jobs, act):
+        @jobs.job(limit=Limit(running=5))
+        def charge() -> None: ...
+
+        jobs.drain()
+        if act == "open":
+            jobs.limits.shut("charge")
+        before = jobs.limits.list()
+
+        with pytest.raises(InvalidLimit, match="'nothing' declares no limit"):
+            getattr(jobs.limits, act)("charge", "nothing")
+
+        assert jobs.limits.list() == before
+
+    def test_a_limit_of_each_key_needs_keys(self, jobs):
+        @jobs.job(limit=Limit(running=5))
+        def charge() -> None: ...
+
+        with pytest.raises(InvalidLimit, match=r"no keys are counted: give it one in the code, .*by='tenant'"):
+            jobs.limits.set("charge", each_key=True, running=1)
+        with pytest.raises(InvalidLimit, match="each_key is for jobs"):
+            jobs.limits.set(queue="mail", each_key=True, running=1)
+        assert jobs.limits.list() == []
 
     @pytest.mark.parametrize("act", ["set", "shut", "open", "clear"])
     def test_a_job_without_a_limit_cannot_be_limited(self, jobs, act):

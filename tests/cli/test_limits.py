@@ -209,6 +209,7 @@ class TestSteering:
             (["set", "rendr", "--running", "1"], Exit.NOTHING, "did you mean 'render'?"),
             (["set", "mail", "--running", "1"], Exit.NOTHING, "give it one in the code"),
             (["shut", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
+            (["shut", "render", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
             (["open", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
             (["clear", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
             (["clear", "--queue", "mail"], Exit.NOTHING, "queue 'mail' has no limit, so there is nothing to clear"),

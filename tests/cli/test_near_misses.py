@@ -27,7 +27,7 @@ from onward import __version__
         # a verb alone
         ("replay --all", "onward dead replay"),
         ("pause mail", "onward queue pause` or `onward schedule pause"),
-        ("cancel 0123", "onward job cancel"),
+        ("cancel 0123", "onward job cancel` or `onward flow cancel"),
         # typing errors
         ("wroker shop:jobs", "onward worker"),
         ("enqeue welcome", "onward enqueue"),
@@ -71,10 +71,13 @@ def test_it_is_named(onward, said, meant):
 
 
 def test_a_verb_of_several_nouns_names_them_all(onward):
-    assert "did you mean `onward job show`, `onward dead show` or `onward schedule show`?" in onward("show", "0123").err
     assert (
-        "`onward job list`, `onward dead list`, `onward queue list`, `onward schedule list`, `onward limit list` or "
-        "`onward keys list`" in onward("list").err
+        "did you mean `onward job show`, `onward dead show`, `onward schedule show` or `onward flow show`?"
+        in onward("show", "0123").err
+    )
+    assert (
+        "`onward job list`, `onward dead list`, `onward queue list`, `onward schedule list`, `onward limit list`, "
+        "`onward flow list` or `onward keys list`" in onward("list").err
     )
 
 

@@ -9,6 +9,7 @@ import pymysql
 
 from tests.damage.broker_cells import BROKER_CELLS
 from tests.damage.redis_cells import RedisCells
+from tests.damage.scenes import LIMIT_SCENES, SCENES, stripes
 
 # The tables that hold something in every shop of these tests, and the column that names the row to be damaged.
 ROWS = {
@@ -21,6 +22,9 @@ ROWS = {
     "schedules": "name",
     "flows": "id",
     "nodes": "flow",
+    "limits": "name",
+    "gates": "lane",
+    "stripes": "number",
 }
 
 
@@ -36,7 +40,7 @@ class Cell(NamedTuple):
         return f"{self.table}.{self.column}"
 
 
-class SqliteCells:
+class CompanionCells:
     def __init__(self, store):
         self._file = store.file
 
@@ -69,7 +73,13 @@ class SqliteCells:
         return kinds[cell.column] == "TEXT"
 
 
+class SqliteCells(CompanionCells):
+    SCENES = SCENES | LIMIT_SCENES
+
+
 class PostgresCells:
+    SCENES = SCENES | LIMIT_SCENES
+
     def __init__(self, store):
         self._url = store.url()
 
@@ -99,6 +109,8 @@ class PostgresCells:
 
 
 class MariaDBCells:
+    SCENES = SCENES | LIMIT_SCENES | {"stripes": stripes}
+
     def __init__(self, store):
         self._server = store._server
 
@@ -129,6 +141,6 @@ CELLS = {
     "postgres": PostgresCells,
     "mariadb": MariaDBCells,
     "redis": RedisCells,
-    "companion": SqliteCells,
+    "companion": CompanionCells,
     **BROKER_CELLS,
 }

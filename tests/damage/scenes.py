@@ -2,9 +2,19 @@
 
 from datetime import timedelta
 
-from onward.backend import Claim, Session, Turn
+from onward.backend import Claim, LimitRow, Session, Turn
+from onward.backends.mysql.lanes import STRIPES, stripe_of
+from onward.flow.lanes import lane_of
+from onward.flow.limits import Bounds, Rate
+from onward.flow.room import Scope
 
+WIDE = Bounds(running=1_000, rate=Rate(tokens=1_000_000, period=86_400_000_000, burst=1_000_000))
 MORE_JOBS = """
+@jobs.job(limit=Limit(rate="1000000/d", by="n"))
+def paced(n: int) -> None:
+    note("paced", n=n)
+
+
 @jobs.job(max_retries=1, retry=Fixed(0.001))
 def second_time_lucky(ctx: JobContext, n: int) -> None:
     if ctx.attempt == 1 or n % 2:  # half of them for good: their dead letters tell of both runs
@@ -35,10 +45,9 @@ def attempts(shop, count):
 def sessions(shop, count):
     """Sessions of dead workers, each with one job."""
     owners = [f"dead-{n}" for n in range(count)]
-    length = timedelta(seconds=shop.jobs.settings.lease_for)
     shop.plain.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
     for owner in owners:
-        shop.jobs.backend.open_session(Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0"))
+        shop.jobs.backend.open_session(session_of(shop, owner))
         shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("abandoned",), limit=1)))
     return owners
 
@@ -61,4 +70,37 @@ def holds(shop, count):
     return ids
 
 
+def limits(shop, count):
+    """Limits of jobs, declared and chosen, beside that of a queue: every walk reads them all."""
+    names = [f"limited-{n}" for n in range(count)]
+    declared = [LimitRow(kind="job", name=name, declared=WIDE, declared_at=1) for name in names]
+    shop.jobs.backend.open_session(session_of(shop, "dead", declared))
+    for name in names:
+        shop.jobs.limits.set(name, running=1_000, rate="1000000/d")
+    shop.jobs.limits.set(queue="default", running=1_000)
+    return names
+
+
+def gates(shop, count):
+    """Buckets of keys, each with a job that waits for it."""
+    shop.paced.enqueue_many([(n,) for n in range(count)])
+    lanes = [lane_of("paced", str(n)) for n in range(count)]
+    for lane in lanes:
+        shop.jobs.backend.shut(lane, opened=True)
+    return lanes
+
+
+def stripes(shop, count):
+    """Rows that claims of limits lock, of which the limited queue has the first."""
+    shop.jobs.limits.set(queue="default", running=1_000)
+    first = stripe_of(Scope.of_queue("default"))
+    return [(first + n) % STRIPES for n in range(count)]
+
+
+def session_of(shop, owner, limits=()):
+    length = timedelta(seconds=shop.jobs.settings.lease_for)
+    return Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0", limits=tuple(limits))
+
+
 SCENES = {scene.__name__: scene for scene in (jobs, finished, attempts, sessions, queues, holds)}
+LIMIT_SCENES = {scene.__name__: scene for scene in (limits, gates)}

@@ -95,7 +95,7 @@ class TestBlaming:
         ({"failures": 0}, "failures must be a whole number from 1 to 1,000, not 0"),
         ({"failures": True}, "failures must be a whole number"),
         ({"of": 10_000}, "of must be a whole number from 1 to 1,000"),
-        ({"failures": 6, "of": 5}, "can never shut: failures is at most of"),
+        ({"failures": 6, "of": 5}, "can never shut: give it of=6 or more"),
         ({"pause": 0}, "pause must be from 0.1 s to a day, not 0"),
         ({"pause": "soon"}, "pause"),
         ({"longest": "2d"}, "longest must be from 0.1 s to a day"),

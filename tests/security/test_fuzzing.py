@@ -62,6 +62,22 @@ def test_what_was_encrypted_is_read_so_the_target_can_fail():
     assert ENCRYPTION.read_result(ID, "mail", 1, (CORPUS / "encrypted" / "result").read_bytes()) == CLEAR
 
 
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [
+        (b"onward/1 k1 " + b"A" * 43 + b"=\n", b'"yes"'),
+        (b"onward/\n", "<encrypted with key ?>"),
+        (b"onward/1 k1 short\n", "<encrypted with key ?>"),
+        (b"onward/1 k1 " + b"A" * 600 + b"=\n", "<encrypted with key ?>"),
+        (b"onward/\n" * 3_000, "<encrypted with key ?>"),
+        ((b"onward/1 k1 " + b"A" * 43 + b"=\n") * 3_000, "<encrypted with key ?>"),
+    ],
+    ids=["a signature", "no signature", "a short one", "a long one", "many lines", "many signatures"],
+)
+def test_a_result_is_shown_without_the_one_line_of_its_signature(start, shown):
+    assert ENCRYPTION.read_result(ID, "mail", 1, start + b'"yes"') == shown
+
+
 @given(st.recursive(st.binary(max_size=5), lambda inner: st.tuples(st.sampled_from([b"[", b'{"a":', b'"']), inner)))
 def test_a_payload_that_is_nearly_json(parts):
     data = b""

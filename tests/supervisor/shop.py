@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from onward import AsyncJobContext, Breaker, Discard, Fixed, JobContext, NoDelay, Onward  # noqa: F401  tests use them all
+from onward import AsyncJobContext, Breaker, Discard, Fixed, JobContext, Limit, NoDelay, Onward  # noqa: F401  tests use them all
 from onward.telemetry import JobDiscarded
 
 HERE = Path(__file__).parent

@@ -54,16 +54,16 @@ def clear(app: Onward, args: Namespace) -> int:
 
 def shut(app: Onward, args: Namespace) -> int:
     """Start no job of these names any more."""
+    app.limits.shut(*args.jobs)
     for job in args.jobs:
-        app.limits.shut(job)
         _tell_gate(args, job, "is shut: nothing of it starts until `onward limit open`", is_shut=True)
     return Exit.OK
 
 
 def open_again(app: Onward, args: Namespace) -> int:
     """Start jobs of these names again."""
+    app.limits.open(*args.jobs)
     for job in args.jobs:
-        app.limits.open(job)
         _tell_gate(args, job, "is open", is_shut=False)
     return Exit.OK
 

@@ -100,7 +100,7 @@ class Lanes:
         self.declared_at = 0  # when the application was made, or deployed
         self.digest: Digest = _as_it_is  # of keys, where payloads are encrypted
         self._rules: dict[str, LaneRule] = {}
-        self._queues = {queue_name(queue): _of_queue(queue, limit) for queue, limit in (queue_limits or {}).items()}
+        self._queues = _of_queues({} if queue_limits is None else queue_limits)
 
     @property
     def limits_queues(self) -> bool:
@@ -142,6 +142,12 @@ class Lanes:
 
 def _as_it_is(_kind: str, _owner: str, key: str | None) -> str | None:
     return key
+
+
+def _of_queues(given: Any) -> dict[str, Bounds]:
+    if not isinstance(given, Mapping):
+        raise InvalidLimit(f"queue_limits takes limits by queue, {{'mail': Limit(running=5)}}, not {given!r:.60}")
+    return {queue_name(queue): _of_queue(queue, limit) for queue, limit in given.items()}
 
 
 def _of_queue(queue: str, limit: Any) -> Bounds:

@@ -105,5 +105,8 @@ class KeepsLimits(Protocol):
         ...
 
     def shut(self, lane: str, *, opened: bool = False) -> None:
-        """Shut a lane, or with ``render/`` all lanes of a job, until it is opened; or open it."""
+        """Shut a lane, or with ``render/`` all lanes of a job, until it is opened.
+
+        Or open it: a job with each of its lanes, whatever has shut them.
+        """
         ...

@@ -51,7 +51,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
         _whole(self.failures, "failures")
         if self.failures > self.of:
             raise InvalidLimit(
-                f"Breaker(failures={self.failures}, of={self.of}) can never shut: failures is at most of"
+                f"Breaker(failures={self.failures}, of={self.of}) can never shut: give it of={self.failures} or more"
             )
         pause, longest = self.lengths
         if pause > longest:

@@ -78,24 +78,35 @@ class LimitControl:
         """Let the code decide again."""
         self._choose(job, queue, each_key, Bounds())
 
-    def shut(self, job: str) -> None:
-        """Start no job of this name any more, anywhere, until it is opened.  What runs goes on."""
-        self._known(job_name(job))
-        self._store.shut(f"{job}/")
+    def shut(self, job: str, *others: str) -> None:
+        """Start no job of these names any more, anywhere, until they are opened.  What runs goes on."""
+        for name in self._all_known(job, *others):
+            self._store.shut(f"{name}/")
 
-    def open(self, job: str) -> None:
-        """Start jobs of this name again: after `shut`, or before a breaker or a `Throttle` would."""
-        self._known(job_name(job))
-        self._store.shut(f"{job}/", opened=True)
+    def open(self, job: str, *others: str) -> None:
+        """Start jobs of these names again, with all of their keys: after `shut`, or before a breaker or a `Throttle` would.
+
+        A job that was scheduled because its key was shut keeps its instant, at most 15 minutes ahead.
+        """
+        for name in self._all_known(job, *others):
+            self._store.shut(f"{name}/", opened=True)
 
     def _choose(self, job: str | None, queue: str | None, each_key: bool, bounds: Bounds) -> None:
         if (job is None) == (queue is None):
             raise InvalidLimit("name a job or a queue: jobs.limits.set('render', running=3), or set(queue='mail', …)")
+        if queue is not None and each_key:
+            raise InvalidLimit("each_key is for jobs: a queue's limit counts all of its jobs together, so leave it out")
         kind: Kind = "queue" if queue is not None else "key" if each_key else "job"
         name = queue_name(queue) if queue is not None else job_name(job or "")
         if kind != "queue" or not bounds:
             self._known(name, kind)
         self._store.set_limit(kind, name, bounds, new=bool(bounds))
+
+    def _all_known(self, *jobs: str) -> Sequence[str]:
+        """Return these names, or raise before anything is written."""
+        for job in jobs:
+            self._known(job_name(job))
+        return jobs
 
     def _known(self, name: str, kind: Kind = "job") -> None:
         """Raise for a job without lanes of its own, or without keys: a limit of it would bind nothing."""
@@ -114,14 +125,13 @@ class LimitControl:
 
 def _unknown(kind: Kind, name: str, known: Collection[str]) -> str:
     """Return what to do about a limit that nothing has declared or set."""
-    what = {"queue": f"queue {name!r} has", "job": f"job {name!r} declares"}.get(kind, f"job {name!r} declares")
-    lacks = f"{what} no limit by a key" if kind == "key" else f"{what} no limit"
+    lacks = f"queue {name!r} has no limit" if kind == "queue" else f"job {name!r} declares no limit"
+    lacks += " by a key" if kind == "key" else ""
     meant = suggestion(name, known) if known else ""
     if "did you mean" in meant:
         return lacks + meant
     if kind == "queue":
-        return f"{lacks}{meant or ', so there is nothing to clear'}"
-    return (
-        f"{lacks}, so its jobs are in no lane of their own: give it one in the code, "
-        f"@jobs.job(limit=Limit(…)), and start a worker with it"
-    )
+        return f"{lacks}, so there is nothing to clear"
+    why = "no keys are counted" if kind == "key" else "its jobs are in no lane of their own"
+    limit = "Limit(…, by='tenant')" if kind == "key" else "Limit(…)"
+    return f"{lacks}, so {why}: give it one in the code, @jobs.job(limit={limit}), and start a worker with it"

@@ -35,6 +35,7 @@ _PAYLOAD, _RESULT, _MESSAGE, _TRACEBACK, _REASON, _NOTE = "payload", "result", "
 _STEP = "step"  # a note is what goes with progress, here
 _START = f"onward/1 {ALGORITHM} "
 _WRITTEN = re.compile(r"onward/1 ([A-Z0-9]{1,32}) ([A-Za-z0-9][A-Za-z0-9._-]{0,63}) ([A-Za-z0-9+/]{38,}={0,2})")
+_SIGNATURE = re.compile(rb"onward/1 [A-Za-z0-9][A-Za-z0-9._-]{0,63} [A-Za-z0-9+/]{43}=\n")  # before a member's result
 _replace = msgspec.structs.replace
 
 
@@ -155,9 +156,10 @@ class Encryption:
     def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
         if result is None or not result.startswith(b"onward/"):  # which no JSON does
             return result
-        _, is_signed, value = result.partition(b"\n")  # what is encrypted has one line
-        if is_signed:
-            return self.read_result(job_id, queue, token, value)
+        if (signature := _SIGNATURE.match(result)) is not None:
+            result = result[signature.end() :]
+            if not result.startswith(b"onward/"):
+                return result
         return self._read(result.decode("latin-1"), _RESULT, queue, job_id, str(token)) or _marker("?")
 
     def read_failure(self, job_id: str, queue: str, token: int, failure: Failure) -> Failure:

@@ -4,6 +4,7 @@ import pytest
 
 from onward.backends.mysql import health
 from onward.testing.contract.builders import a_lease
+from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 
 
 @pytest.fixture
@@ -55,3 +56,31 @@ def test_a_lease_without_a_live_session_is_a_warning(backend, checks, clock):
 
     backend.extend(lease.owner)
     assert checks()["leases"].status == "ok"
+
+
+class TestStripes:
+    """Rows that claims of limits lock, which a person may remove."""
+
+    @pytest.fixture
+    def removed(self, backend, sql):
+        declare(backend, a_limit(running=1))
+        sql("DELETE FROM jobs.onward_stripes WHERE number < 1001")
+
+    def test_missing_stripes_are_named(self, checks, removed):
+        assert checks()["limits"].status == "fail"
+        assert "1001 rows of onward_stripes are missing" in checks()["limits"].detail
+
+    def test_a_session_that_declares_limits_inserts_them_again(self, backend, checks, removed, caplog):
+        backend.enqueue(in_lane(1))
+        assert claimed(backend, limit=1) == []
+
+        declare(backend, a_limit(running=1))
+
+        assert checks()["limits"].status == "ok"
+        assert len(claimed(backend, limit=1)) == 1
+        assert "1001 rows of onward_stripes were inserted again" in caplog.text
+
+    def test_pruning_inserts_them_again(self, backend, checks, removed):
+        backend.prune({})
+
+        assert checks()["limits"].status == "ok"

@@ -1,7 +1,9 @@
 """Limits on a database server: never passed, whatever another claim does between any two statements of this one."""
 
+import threading
 from contextlib import ExitStack, closing
 
+import pymysql
 import pytest
 
 from onward.backend import Claim, LimitRow, Session, Settlement, Turn
@@ -17,6 +19,9 @@ from onward.job.states import State
 from onward.testing.contract.builders import a_session, at_once, ids, some_envelopes
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 from tests.servers.connecting import connected
+from tests.waiting import eventually
+
+WAITING = "SHOW GLOBAL STATUS WHERE variable_name = 'innodb_row_lock_current_waits' AND value <> '0'"
 
 ONE_AT_ONCE = {
     "a job": (a_limit(running=1), in_lane(3)),
@@ -76,6 +81,44 @@ def every_interleaving(ours, theirs, limit, jobs):
     return [len(started_by_two(ours, theirs, limit, jobs, before=place)[0]) for place in places]
 
 
+def open_sessions(ours, theirs, *limits):
+    ours.empty()
+    for backend, owner in ((ours, "ours"), (theirs, "theirs")):
+        backend.open_session(Session(owner=owner, limits=limits))
+
+
+@pytest.fixture
+def between(sql):
+    """``between(ours, prepare, act, look)``: act beside every statement of a claim; return what is seen after each."""
+
+    def claim_beside(ours, act, *, before):
+        names, plain = [], ours._transaction
+        other = threading.Thread(target=act)
+
+        def start():
+            ours._transaction = plain
+            other.start()
+            eventually(lambda: not other.is_alive() or sql(WAITING))  # it has ended, or waits for the claim
+
+        ours._transaction = lambda c: Interrupted(c, ours._sql, ours._moved, names, before, start)
+        claim_of(ours, "ours")
+        ours._transaction = plain
+        if other.ident is not None:
+            other.join()
+        return other.ident is not None
+
+    def between(ours, prepare, act, look):
+        seen = []
+        prepare()
+        while claim_beside(ours, act, before=2 + len(seen)):
+            seen.append(look())
+            prepare()
+        assert len(seen) >= 8
+        return seen
+
+    return between
+
+
 @pytest.mark.promise("L46", "L49")
 class TestInterleavings:
     """Two claims on two connections, by every interleaving of one with the other's statements."""
@@ -102,6 +145,38 @@ class TestInterleavings:
 
         assert len(claimed(ours, queues=("default", "other"))) == 1
         assert there(("other", "default")) == []
+
+    @pytest.mark.parametrize(("before", "after"), [(5, None), (None, 5)])
+    def test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes(self, open_backend, between, before, after):
+        ours, theirs = open_backend(), open_backend()
+        limits = (a_limit(), a_limit(kind="key", running=1))
+
+        def prepare():
+            open_sessions(ours, theirs, *limits)
+            theirs.set_limit("job", "render", Bounds(running=before))
+            ours.enqueue(in_lane(3, "acme"))
+
+        def change():
+            theirs.set_limit("job", "render", Bounds(running=after))
+            claim_of(theirs, "theirs")
+
+        seen = between(ours, prepare, change, lambda: ours.counts()[State.EXECUTING])
+
+        assert max(seen) == 1
+
+    def test_no_start_is_charged_by_a_rate_that_is_gone(self, open_backend, between):
+        ours, theirs = open_backend(), open_backend()
+
+        def prepare():
+            open_sessions(ours, theirs, a_limit(rate="1000/d"))
+            ours.enqueue(in_lane(20))
+
+        def change():
+            theirs.set_limit("job", "render", Bounds(rate=rate_of("100/min")))
+
+        seen = between(ours, prepare, change, lambda: ours.limits()[0].tokens)
+
+        assert min(seen) >= 95
 
     def test_a_snapshot_older_than_the_lock_would_pass_the_limit(self, open_backend):
         """Why Onward's sessions read what is committed: the same claims at the server's own default."""
@@ -260,6 +335,7 @@ class TestStripes:
         backend._transaction = plain
         assert not any(b"onward_stripes" in sql for sql in names)
 
+    @pytest.mark.promise("L51")
     def test_a_claim_locks_no_more_than_it_may_and_says_that_there_is_more(self, backend):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(2, f"tenant-{number}")[0] for number in range(50)])
@@ -366,3 +442,13 @@ def test_claimers_of_the_same_lanes_get_different_jobs(open_backend):
     found = [job_id for each in at_once(4, work) for job_id in each]
 
     assert len(found) == len(set(found)) == 240
+
+
+@pytest.mark.parametrize("lane", ["", "render", "a/b\nc/d", "\U0010ffff/", b"render/\xff"])
+def test_a_lane_that_no_walk_finds_is_refused(backend, sql, lane):
+    backend.enqueue(some_envelopes(1))
+
+    with pytest.raises(pymysql.MySQLError):
+        sql("UPDATE jobs.onward_jobs SET lane = %s", lane)
+
+    assert len(claimed(backend)) == 1

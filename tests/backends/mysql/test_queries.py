@@ -132,7 +132,7 @@ INDEXES = {
     "running_in_lanes": {"place_idx"},
     "gates_of": {"PRIMARY"},
     "book": {"PRIMARY"},
-    "lock_limit": {"PRIMARY"},
+    "lock_limits": {"PRIMARY"},
     "gates": {"PRIMARY"},
     "drop_gate": {"PRIMARY"},
     "lock_unbegun": {"PRIMARY"},
@@ -242,6 +242,7 @@ def packets_of(monkeypatch):
         yield sent
 
 
+@pytest.mark.promise("L51")
 @pytest.mark.parametrize(
     ("limits", "claimed", "at_most"),
     [
@@ -276,7 +277,7 @@ def test_a_walk_looks_at_as_many_rows_as_it_takes(open_full, limits, claimed, at
     assert len(packets) <= at_most
 
 
-@pytest.mark.promise("L46")
+@pytest.mark.promise("L46", "L51")
 def test_a_full_job_is_one_step_however_much_waits(open_full, monkeypatch):
     backend = open_full()
     declare(backend, a_limit(running=1), owner="w")
@@ -336,6 +337,7 @@ def test_a_look_costs_the_same_however_much_there_is(open_full, look):
 
 
 @pytest.mark.parametrize("size", [1, 10, 200])
+@pytest.mark.promise("L53")
 def test_a_turn_takes_as_many_packets_whatever_its_batch(backend, size, monkeypatch):
     backend.enqueue(some_envelopes(2 * size))
     backend.open_session(a_session("w"))

@@ -12,7 +12,7 @@ from onward.backend import Claim, Session, Settlement, Turn
 from onward.backends.postgres import PostgresBackend
 from onward.backends.postgres.lanes import _number
 from onward.backends.postgres.wake import EVERY_QUEUE
-from onward.flow.limits import Bounds
+from onward.flow.limits import Bounds, rate_of
 from onward.flow.room import Scope
 from onward.job.states import State
 from onward.testing.contract.builders import a_session, ids, some_envelopes
@@ -24,7 +24,10 @@ from tests.waiting import eventually
 CLAIM = ["walk_lanes", "lock_scopes", "running_in", "take", "commit"]
 REAP = ["end_expired_sessions", "orphans", "settle", "commit"]
 PASSING = ("begin", "lock_session", "promote", "claim", "pinned", "try_gates", "charge_gate", "wake_apart", "complete")
+PASSING += ("limits", "choose_limit", "lock_gate", "put_gate")
+CHANGE = ["lock_limits", "commit"]
 TWO_CLAIMS = list(itertools.combinations(range(2 * len(CLAIM)), len(CLAIM)))
+CLAIM_AND_CHANGE = list(itertools.combinations(range(2 * len(CLAIM) + len(CHANGE)), len(CLAIM)))
 CLAIM_AND_REAP = list(itertools.combinations(range(len(CLAIM) + len(REAP)), len(CLAIM)))
 
 
@@ -147,6 +150,7 @@ class TestTwoClaims:
         assert time.monotonic() - began < 10
         assert len(claimed(backend, owner="waits")) == 1
 
+    @pytest.mark.promise("L51")
     def test_no_more_than_32_locks_are_taken_by_a_claim(self, backend, sql):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(100)])
@@ -164,9 +168,67 @@ class TestTwoClaims:
         backend._write = lambda act, **options: write(counted(act), **options)
         result = turn(backend, limit=100)
 
-        assert locked[-1] == 32
-        assert (len(result.leases), result.more) == (32, True)
-        assert len(claimed(backend)) == 68
+        assert locked[-1] == 32, "one of them keeps limits as they are"
+        assert (len(result.leases), result.more) == (31, True)
+        assert len(claimed(backend)) == 69
+
+
+class TestChanges:
+    """A claim, and in another process a change of a limit that is followed by a claim, statement by statement."""
+
+    @pytest.fixture
+    def change_and_claim(self, sides):
+        def prepared(bounds, *queues):
+            def act():
+                sides[1].set_limit("job", "render", bounds)
+                claim_of(sides[1], "second", *queues)()
+
+            return act
+
+        return prepared
+
+    @pytest.mark.promise("L46", "L47")
+    @pytest.mark.parametrize(("before", "after"), [(5, None), (None, 5)])
+    def test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes(
+        self, backend, sides, race, change_and_claim, end_others, before, after
+    ):
+        declare(backend, a_limit(), a_limit(kind="key", running=1), owner="holder")
+        backend.enqueue(in_lane(5, "acme") + in_lane(5, "acme", queue="other"))
+        for process in sides:
+            find_lanes(process)
+
+        def restore():
+            end_others(())
+            backend.set_limit("job", "render", Bounds(running=before))
+
+        restore()
+        acts = claim_of(sides[0], "first"), change_and_claim(Bounds(running=after), "other")
+        seen = race(*acts, CLAIM_AND_CHANGE[::6], restore)
+
+        assert set(seen) == {1}
+
+    @pytest.mark.promise("L49")
+    def test_no_start_is_charged_by_a_rate_that_is_gone(
+        self, backend, sides, race, change_and_claim, end_others, clock
+    ):
+        declare(backend, a_limit(rate="1000/d"), owner="holder")
+        backend.enqueue(in_lane(20))
+        for process in sides:
+            find_lanes(process)
+        tokens = []
+
+        def restore():
+            tokens.append(backend.limits()[0].tokens)
+            end_others(())
+            backend.set_limit("job", "render", Bounds())
+
+        backend.set_limit("job", "render", Bounds(rate=rate_of("999/d")))
+        restore()
+        acts = claim_of(sides[0], "first"), change_and_claim(Bounds(rate=rate_of("100/min")))
+        race(*acts, CLAIM_AND_CHANGE[::6], restore)
+
+        assert len(tokens) > 100
+        assert min(tokens) >= 100 - 2 * 3, "each of the two claims takes three, by the new rate"
 
 
 @pytest.mark.promise("L49")
@@ -311,7 +373,7 @@ class TestStatements:
         backend.enqueue(in_lane(100))
         sent()
 
-        locking = ["lock_scopes", "try_gates", "running_in"]
+        locking = ["lock_scopes", "try_gates", "running_in", "limits"]
         assert sent() == ["begin", "lock_session", "promote", "walk_lanes", *locking, "charge_gate", "take", "commit"]
 
     def test_a_full_job_is_neither_locked_nor_taken_from(self, backend, sent):
@@ -434,3 +496,13 @@ class TestGates:
         backend.prune({})
 
         assert sql("SELECT lane FROM onward_gates") == [("mail/",)]
+
+
+@pytest.mark.parametrize("lane", ["render", "\U0010ffff/"])
+def test_a_lane_that_no_walk_finds_is_refused(backend, sql, lane):
+    backend.enqueue(some_envelopes(1))
+
+    with pytest.raises(psycopg.errors.CheckViolation):
+        sql("UPDATE onward_jobs SET lane = %s", lane)
+
+    assert len(claimed(backend)) == 1

@@ -36,6 +36,7 @@ def commands(raw, call):
 class TestPlainJobs:
     """A job without a lane pays nothing for those that have one."""
 
+    @pytest.mark.promise("L53")
     def test_they_add_no_command(self, backend, raw):
         claim = Claim(queues=("default",), limit=2)
         backend.open_session(a_session())
@@ -146,6 +147,7 @@ class TestKeys:
 
 
 class TestBounds:
+    @pytest.mark.promise("L51")
     def test_a_script_looks_at_no_more_than_164_lanes(self, backend, raw):
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(400)])
 
@@ -164,6 +166,7 @@ class TestBounds:
 
         assert {True, False} == set(answers)
 
+    @pytest.mark.promise("L51")
     def test_the_cost_of_a_claim_does_not_depend_on_how_much_waits(self, backend, raw):
         """A million jobs of a full lane, and of lanes of a full job, are one step."""
         declare(backend, a_limit(running=1), a_limit("mail", "key", running=1))
@@ -222,6 +225,24 @@ class TestRepair:
         assert {check.name: check.status for check in backend.health()}["limits"] == "ok"
         assert raw.zcard(f"{P}running") == 4
         assert claimed(backend) == []
+
+    def test_counts_of_a_queue_that_were_lost_let_no_more_run_once_that_shows(self, backend, raw):
+        declare(backend, a_limit(kind="queue", name="default", running=2))
+        backend.enqueue(some_envelopes(20))
+        before = claimed(backend)
+        raw.delete(f"{P}counts:default")
+        backend.settle([Settlement.ack(lease) for lease in before + claimed(backend)])
+        assert int(raw.hget(f"{P}counts:default", "3")) < 0
+
+        assert [len(claimed(backend)) for _ in range(3)] == [2, 0, 0]
+
+    @pytest.mark.parametrize("number", ["-5", "1.5", "none", "9" * 20])
+    def test_a_count_that_no_worker_writes_neither_stops_a_queue_nor_lets_more_run(self, backend, raw, number):
+        declare(backend, a_limit(kind="queue", name="default", running=2))
+        backend.enqueue(some_envelopes(20))
+        raw.hset(f"{P}counts:default", "3", number)
+
+        assert [len(claimed(backend)) for _ in range(3)] == [2, 0, 0]
 
     def test_a_line_that_names_a_job_of_another_lane_is_corrected(self, backend, raw, critical):
         first, second = in_lane(2, "acme")

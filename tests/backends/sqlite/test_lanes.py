@@ -14,6 +14,7 @@ import pytest
 from onward.backend import Claim, Query, Session, Settlement
 from onward.backends.sqlite import SqliteBackend
 from onward.backends.sqlite.transaction import Transaction
+from onward.errors import BackendError
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds
 from onward.job.settlement import GateChange
@@ -53,6 +54,7 @@ def look(file):
 
 
 class TestStatements:
+    @pytest.mark.promise("L53")
     def test_a_claim_of_plain_jobs_runs_what_it_ran_without_lanes(self, backend, statements):
         backend.open_session(Session(owner="worker"))
         backend.enqueue(some_envelopes(5))
@@ -280,6 +282,7 @@ class TestCost:
 
         return count
 
+    @pytest.mark.promise("L51")
     def test_a_claim_costs_the_same_whatever_waits_in_a_full_lane(self, backend, steps_of):
         declare(backend, a_limit(running=1))
         backend.enqueue(in_lane(10) + some_envelopes(100))
@@ -291,6 +294,7 @@ class TestCost:
 
         assert steps_of(lambda: turn(backend, limit=10)) < before * 1.2
 
+    @pytest.mark.promise("L51")
     def test_a_claim_steps_over_all_lanes_of_a_full_job(self, backend, steps_of):
         declare(backend, a_limit(running=1))
         backend.enqueue([in_lane(1, f"tenant-{number}")[0] for number in range(20)] + some_envelopes(100))
@@ -301,6 +305,7 @@ class TestCost:
 
         assert steps_of(lambda: turn(backend, limit=10)) < before * 1.5
 
+    @pytest.mark.promise("L51")
     def test_a_claim_looks_at_a_bounded_number_of_lanes(self, backend, steps_of):
         declare(backend, a_limit(kind="key", running=1))
         backend.enqueue([each for number in range(200) for each in in_lane(2, f"tenant-{number}")])
@@ -412,3 +417,29 @@ def test_processes_that_are_killed_never_pass_the_limit_and_leave_no_slot_behind
         leases = claimed(backend, queues=("default", "other"))
         assert len(leases) == 4
         assert len(set(ids(leases))) == 4
+
+
+@pytest.mark.parametrize("lane", ["render", "\U0010ffff/"])
+def test_a_lane_that_no_walk_finds_is_refused(backend, file, lane):
+    backend.enqueue(some_envelopes(1))
+
+    with closing(sqlite3.connect(file)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute("UPDATE onward_jobs SET lane = ?", (lane,))
+
+    assert len(claimed(backend)) == 1
+
+
+def test_a_limit_that_cannot_be_read_keeps_no_snapshot(backend, file):
+    """The error's traceback must not keep the cursor: another process's commit would let no write begin after it."""
+    declare(backend, a_limit(running=1))
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("UPDATE onward_limits SET name = CAST(? AS TEXT)", (b"\xff",))
+
+    with pytest.raises(BackendError) as raised:
+        backend._write(lambda tx: tx.ask("limits"))
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("UPDATE onward_limits SET declared_at = declared_at + 1")
+
+    assert "decode" in str(raised.value)
+    backend.set_limit("queue", "default", Bounds(running=1), new=True)
+    assert [state.row.name for state in backend.limits()] == ["\\xff", "default"]

@@ -168,6 +168,11 @@ class MemoryLanes:
 
     def shut(self, lane: str, *, opened: bool = False) -> None:
         with self._writing():
-            scope = Scope.of_lane(lane)
-            gate = self._store.gates.get(scope, _OPEN)
-            self._store.gates[scope] = msgspec.structs.replace(gate, shut_until=0 if opened else FOREVER, shut_for=0)
+            gates, scope = self._store.gates, Scope.of_lane(lane)
+            if not opened:
+                gates[scope] = msgspec.structs.replace(gates.get(scope, _OPEN), shut_until=FOREVER, shut_for=0)
+                return
+            is_job = lane == group_of(lane)
+            for each, gate in gates.items():
+                if each == scope or (is_job and is_bounded_by(each, "key", lane[:-1])):
+                    gates[each] = Gate(gate.bucket)

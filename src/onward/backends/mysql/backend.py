@@ -17,6 +17,7 @@ from onward.backend import (
     Held,
     Lease,
     Renewal,
+    Session,
     Settled,
     Settlement,
     Turn,
@@ -30,6 +31,7 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.lane_view import MySQLView
+from onward.backends.mysql.lanes import restore_stripes
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling
@@ -92,6 +94,12 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         if is_simple(envelopes, retried=retried) and self._store(envelopes):
             return [Enqueued(envelope.id) for envelope in envelopes]
         return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        leases = super().open_session(session, adopts=adopts)
+        if session.limits:
+            self._write(restore_stripes)
+        return leases
 
     @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:

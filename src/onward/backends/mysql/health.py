@@ -23,6 +23,7 @@ def checks(connection: Connection, connections: Connections, prefix: str, tx: Tr
         _durability(said),
         Check(name="waking", status="ok", detail="idle workers look two to twenty times a second"),
         _horizon(tx),
+        _limits(tx),
         of_leases(*tx.ask("oldest_stranded").rows()[0]),
     ]
 
@@ -57,4 +58,16 @@ def _horizon(tx: Transaction) -> Check:
         status="warn",
         detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get "
         f"slower: KILL {number}",
+    )
+
+
+def _limits(tx: Transaction) -> Check:
+    """Check for the rows that claims of limits lock."""
+    missing = tx.ask("left_by_limits").rows()[0][1]
+    if not missing:
+        return Check(name="limits", status="ok", detail="every limit can be locked")
+    return Check(
+        name="limits",
+        status="fail",
+        detail=f"{missing} rows of onward_stripes are missing: limits let no job start: `onward prune` inserts them again",
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
 from onward.backends.mysql.enqueueing import cancel
+from onward.backends.mysql.lanes import restore_stripes
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
@@ -56,7 +57,7 @@ class MySQLInspection(SqlInspection[Transaction]):
     def _tidy(self, tx: Transaction, limit: int) -> None:
         if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like a claim
             tx.ask("drop_spent_holds", keys=keys)
-        if tx.ask("any_gate").value():
+        if restore_stripes(tx):
             now = tx.ask("clock").value()
             self._gates_after = drop_idle_gates(tx, self._gates_after, now, limit=limit) or _FIRST
 

@@ -12,14 +12,15 @@ import zlib
 from collections.abc import Sequence
 
 from onward.backend import Claim
+from onward.backends.damage import logger
 from onward.backends.mysql.lane_view import OPEN, Head, MySQLView
-from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.limits import charge
+from onward.backends.mysql.transaction import Row, Transaction
+from onward.backends.sql.limits import charge, limit_of
 from onward.flow.lanes import group_of
 from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.walk import PLAIN, Cursors, Walk, Walked
 
-__all__ = ["MOST_LOCKED", "STRIPES", "LockingView", "opens_at", "stripe_of", "walk_lanes"]
+__all__ = ["MOST_LOCKED", "STRIPES", "LockingView", "opens_at", "restore_stripes", "stripe_of", "walk_lanes"]
 
 MOST_LOCKED = 32
 STRIPES = 1_024
@@ -68,14 +69,24 @@ class LockingView(MySQLView):
     def _lock(self, scopes: Sequence[Scope]) -> None:
         """Lock the stripes of scopes and count again; leave those whose stripe another turn has to it."""
         reply = self._tx.ask("lock_stripes", numbers=sorted({stripe_of(scope) for scope in scopes}))
+        kept = None if self.locked else self._tx.ask("kept_limits")
         self._has_gates = True
         self._read(scopes)
         got = {number for (number,) in reply.rows()}
+        if kept is not None and self._are_others(kept.rows()):
+            got = set()
+            assert self.walk is not None
+            self.walk.stop()
         self.locked |= {scope for scope in scopes if stripe_of(scope) in got}
         self._settled |= set(scopes)
         for scope in scopes:
             if scope not in self.locked:
                 self._leave(scope)
+
+    def _are_others(self, rows: Sequence[Row]) -> bool:
+        """Return whether a limit was changed since the walk began."""
+        kept = {(row.kind, row.name): row.bounds for row in map(limit_of, rows)}
+        return kept != {key: row.bounds for key, row in self._read_limits().items()}
 
     def _leave(self, scope: Scope) -> None:
         self._gates[scope] = _LEFT_TO_OTHERS
@@ -118,3 +129,12 @@ def opens_at(tx: Transaction, queue: str, now: int) -> int | None:
 def stripe_of(scope: Scope) -> int:
     """Return which row is locked for a scope."""
     return zlib.crc32(f"{scope.queue}\n{scope.lane}".encode()) % STRIPES
+
+
+def restore_stripes(tx: Transaction) -> bool:
+    """Insert stripes that were removed by hand: limits without them let no job start.  Returns whether there are gates."""
+    any_gate, missing = tx.ask("left_by_limits").rows()[0]
+    if missing:
+        tx.ask("restore_stripes")
+        logger.critical("%d rows of onward_stripes were inserted again: without them limits let no job start", missing)
+    return bool(any_gate)

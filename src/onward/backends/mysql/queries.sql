@@ -305,6 +305,21 @@ SELECT stripe.number
  STRAIGHT_JOIN onward_stripes AS stripe FORCE INDEX (PRIMARY) ON stripe.number = wanted.number
    FOR UPDATE SKIP LOCKED;
 
+-- name: left_by_limits
+-- Whether there are gates, and how many rows are missing that claims of limits lock; without a limit none is.
+SELECT EXISTS (SELECT 1 FROM onward_gates),
+       CASE WHEN EXISTS (SELECT 1 FROM onward_limits)
+            THEN 1024 - (SELECT count(*) FROM onward_stripes WHERE number BETWEEN 0 AND 1023) ELSE 0 END;
+
+-- name: restore_stripes
+INSERT IGNORE INTO onward_stripes (number)
+WITH RECURSIVE numbers AS (SELECT 0 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < 31)
+SELECT 32 * a.number + b.number
+  FROM numbers AS a
+ CROSS JOIN numbers AS b
+  LEFT JOIN onward_stripes AS there ON there.number = 32 * a.number + b.number
+ WHERE there.number IS NULL;
+
 -- name: running_in_queue
 SELECT count(*) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
 
@@ -343,8 +358,16 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+-- name: lock_limits
+-- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
+SELECT 1 FROM onward_limits FORCE INDEX (PRIMARY) FOR UPDATE;
+
+-- name: kept_limits
+-- As they are until the commit: what changes one waits for it.
+SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
+       chosen_tokens, chosen_period, chosen_burst
+  FROM onward_limits FORCE INDEX (PRIMARY)
+  LOCK IN SHARE MODE;
 
 -- name: declare_limit
 -- The time comes last: it decides about the others.

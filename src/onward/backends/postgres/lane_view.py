@@ -32,6 +32,7 @@ _LAST = chr(0x10FFFF)
 _OPEN = Gate()
 _LEFT = Gate(shut_until=FOREVER)  # to the turn that has its lock: no instant is known at which it opens
 _NO_BOUNDS = Bounds()
+_OF_JOBS: tuple[Kind, ...] = ("job", "key")
 
 _decode = msgspec.json.Decoder(list[list[Any]]).decode
 
@@ -186,6 +187,13 @@ class PostgresView:
     def limits(self) -> Mapping[tuple[Kind, str], Bounds]:
         """The limits of what was looked at."""
         return self._bounds
+
+    def has_limits(self, limits: Mapping[tuple[Kind, str], Bounds], scopes: Sequence[Scope]) -> bool:
+        """Return whether what bounds these scopes is as it was when this view looked."""
+        jobs = {group_of(scope.lane)[:-1] for scope in scopes if scope.lane}
+        named: list[tuple[Kind, str]] = [("queue", scope.queue) for scope in scopes if not scope.lane]
+        named += [(kind, job) for job in jobs for kind in _OF_JOBS]
+        return all(self.bounds(*name) == limits.get(name, _NO_BOUNDS) for name in named)
 
     def recount(self, now: int, gates: Mapping[Scope, Gate], counts: Mapping[tuple[Scope, int], int]) -> None:
         """Keep what was read again of the scopes that this turn has locked.  It leaves all others with a limit alone.

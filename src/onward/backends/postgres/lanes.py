@@ -21,7 +21,7 @@ import msgspec
 from onward.backend import Claim, Lease
 from onward.backends.postgres.lane_view import Head, LaneSource, PostgresView, gates_of, running_in
 from onward.backends.postgres.transaction import Row, Transaction
-from onward.backends.sql.limits import charge, gate_of
+from onward.backends.sql.limits import charge, gate_of, limits_of
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import Gate, LimitRoom, Scope
@@ -30,7 +30,7 @@ from onward.job.settlement import Settled, Settlement
 
 __all__ = ["LaneClaims", "LaneWalk", "ScopeReader", "Taken", "freed", "opens_in"]
 
-_MOST_LOCKS = 32  # they come out of the server's one table of locks
+_MOST_LOCKS = 31  # and the one that keeps limits: they come out of the server's one table of locks
 _REMEMBERED = 50  # claims for which a queue is walked that had lanes or a limit
 _OPEN = Gate()
 _decode_special = msgspec.json.Decoder(list[Any]).decode
@@ -140,7 +140,10 @@ class LaneWalk:
             "try_gates", queues=[scope.queue for scope in scopes], lanes=[scope.lane for scope in scopes]
         )
         counting = running_in(self._tx, counted)
-        locked = {numbers[number] for (number,) in locking.rows()}
+        limits = limits_of(self._tx)
+        got = {number for (number,) in locking.rows()}
+        is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)
+        locked = {numbers[number] for number in got if number is not None} if is_unchanged else set()
         read = reading.rows()
         gates = dict(_readable_gates(scopes, read))
         counts = {key: number for key, (number,) in zip(counted, counting.rows(), strict=True)}

@@ -1332,8 +1332,11 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
   LIMIT cast(:limit AS bigint));
 
 -- name: lock_scopes
--- Those that no other turn has, until the commit.  Waits for none, so it needs no order.
-SELECT number FROM unnest(cast(:numbers AS bigint[])) AS wanted (number) WHERE pg_try_advisory_xact_lock(number);
+-- Those that no other turn has, until the commit.  Waits for none, so it needs no order.  The null says that limits stay as they are
+-- until then: no other transaction changes one now.
+SELECT number FROM unnest(cast(:numbers AS bigint[])) AS wanted (number) WHERE pg_try_advisory_xact_lock(number)
+ UNION ALL
+SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
 
 -- name: running_in
 -- In the order of the lanes, so that the planner has one index for it, whatever it believes of the table.
@@ -1448,8 +1451,9 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: lock_limit
-SELECT 1 FROM onward_limits WHERE kind = :kind AND name = :named FOR UPDATE;
+-- name: lock_limits
+-- Waits for the claims that count by limits, see `lock_scopes`, and keeps others from it until the commit.
+SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));
 
 -- name: declare_limit
 INSERT INTO onward_limits AS there (kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst)

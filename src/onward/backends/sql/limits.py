@@ -1,7 +1,7 @@
 """Limits and gates, where no database decides how: the statements are named alike in every dialect.
 
     limits          every limit: LIMIT_COLUMNS
-    lock_limit      kind, named: a row if there is such a limit, which stays locked
+    lock_limits     no claim that is under way counts by limits, and none does so until the commit
     declare_limit   kind, named, declared_…: makes the limit, or writes what is declared unless it was declared later
     choose_limit    kind, named, chosen_…: makes the limit, or writes what is chosen
     drop_limit      kind, named: removes it if neither anything declared nor anything chosen bounds it
@@ -18,7 +18,9 @@ so does the write that makes the limit to those that run.  It stays: a job with 
 lane (the index of plain jobs has both), and is shown without one (`lane_shown`).  No path that ends a lease has anything to
 undo.
 
-Locks: the row of a limit, or of a gate; a gate's after those of a claim or of a settlement.
+Locks: all limits, by what changes one; a gate, after those of a claim or of a settlement.  A claim that counts by limits
+reads them again when it has its locks, and they stay as they are until its commit.  Else it could charge a new bucket by
+an old rate; or count a key under its job's lock while another, which knows of no limit of the job, has the key's lock.
 """
 
 from __future__ import annotations
@@ -103,10 +105,11 @@ class SqlLimits:
     @set_aside_and_repeat
     def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
         def act(tx: SqlTransaction) -> bool:
-            is_there = bool(tx.ask("lock_limit", kind=kind, named=name).rows())
+            tx.ask("lock_limits")
+            before = limits_of(tx)
+            is_there = (kind, name) in before
             if not is_there and not new:
                 return False
-            before = limits_of(tx)
             tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen))
             _refill(tx, before, [(kind, name)])
             if kind == "queue":
@@ -119,8 +122,12 @@ class SqlLimits:
 
     @set_aside_and_repeat
     def shut(self, lane: str, *, opened: bool = False) -> None:
-        until = 0 if opened else FOREVER
-        self._write(lambda tx: _change(tx, lane, lambda gate: Gate(gate.bucket, until, 0)))
+        def act(tx: SqlTransaction) -> None:
+            _change(tx, lane, lambda gate: Gate(gate.bucket, 0 if opened else FOREVER, 0))
+            for scope in _gates_of(tx, "key", lane[:-1]) if opened and lane == group_of(lane) else ():
+                _change_gate(tx, scope, lambda gate: Gate(gate.bucket))
+
+        self._write(act)
 
 
 def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
@@ -130,10 +137,13 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
     """
     new: list[str] = []
     before = limits_of(tx) if rows else {}
+    if any(_changes(before.get((row.kind, row.name)), row) for row in rows):
+        tx.ask("lock_limits")
+        before = limits_of(tx)
     for row in sorted(
         rows, key=lambda row: (row.kind, row.name)
     ):  # two sessions that are opened at once cannot deadlock
-        is_new = row.kind == "queue" and not tx.ask("lock_limit", kind=row.kind, named=row.name).rows()
+        is_new = row.kind == "queue" and (row.kind, row.name) not in before
         declared = _numbers("declared", row.declared)
         tx.ask("declare_limit", kind=row.kind, named=row.name, declared_at=row.declared_at, **declared)
         if is_new:
@@ -141,6 +151,10 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
             new.append(row.name)
     _refill(tx, before, [(row.kind, row.name) for row in rows])
     return new
+
+
+def _changes(before: LimitRow | None, row: LimitRow) -> bool:
+    return before is None or before.declared != row.declared
 
 
 def _refill(tx: SqlTransaction, before: Limits, written: Sequence[tuple[Kind, str]]) -> None:

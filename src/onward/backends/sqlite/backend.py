@@ -326,7 +326,7 @@ class SqliteBackend(
 
     def empty(self) -> None:
         with self._connections.writing() as connection:
-            for statement in emptying(self._prefix, "flows", "nodes"):
+            for statement in emptying(self._prefix, *schema.FLOW_TABLES):
                 connection.execute(statement)
 
     def close(self) -> None:

@@ -106,8 +106,9 @@ class Transaction:
     def ask(self, name: str, **parameters: object) -> Reply:
         """Run a statement whose parameters have names, as shared code does; a list travels as JSON."""
         values = {key: as_json(value) if isinstance(value, list) else value for key, value in parameters.items()}
-        cursor = self._connection.execute(self._sql[name], {**values, "now": self.now})
-        return Reply(cursor.fetchall())
+        # No variable has the cursor: if a row cannot be read, the error's traceback would keep it and its snapshot, and no
+        # write could begin on this connection once another process has committed.
+        return Reply(self._connection.execute(self._sql[name], {**values, "now": self.now}).fetchall())
 
     def run_steps(self, steps: NamedSteps[T]) -> T:
         """Run steps that could run on a caller's connection as well."""

@@ -84,6 +84,16 @@ class RatesContract:
         assert claimed(backend) == []
         assert backend.counts()[State.SCHEDULED] == 2
 
+    @pytest.mark.promise("L51")
+    def test_a_claim_books_no_more_than_200_jobs(self, backend):
+        declare(backend, a_limit(kind="key", rate="100/min"))
+        backend.enqueue(in_lane(600, "a"))
+        assert len(turn(backend, limit=100).leases) == 100
+
+        assert turn(backend, limit=100).leases == []
+
+        assert backend.counts()[State.SCHEDULED] == 200
+
     def test_booked_jobs_are_checked_again_when_they_are_due(self, backend, clock):
         declare(backend, a_limit(kind="key", rate="10/min"))
         backend.enqueue(in_lane(100, "a"))
@@ -233,6 +243,17 @@ class GatesContract:
         assert {each.lane for each in claimed(backend)} == {lane_of("render", "b")}
         clock.advance(31)
         assert Counter(each.lane for each in claimed(backend)) == {lane_of("render", "a"): 3}
+
+    def test_opening_a_job_opens_every_lane_of_it(self, backend):
+        declare(backend, a_limit(kind="key", running=5))
+        backend.enqueue(in_lane(1, "a") + in_lane(1, "a", of="render.all"))
+        leases = {lease.lane: lease for lease in claimed(backend)}
+        backend.settle([with_gate(Settlement.ack(lease), lane, 3_000) for lane, lease in leases.items()])
+
+        backend.shut("render/", opened=True)
+        backend.enqueue(in_lane(2, "a") + in_lane(2, "a", of="render.all"))
+
+        assert Counter(each.lane for each in claimed(backend)) == {lane_of("render", "a"): 2}
 
     def test_shutting_again_only_lengthens(self, backend, clock):
         backend.enqueue(in_lane(4))

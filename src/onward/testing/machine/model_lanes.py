@@ -99,8 +99,11 @@ class ModelLanes:
             )
 
     def shut(self, lane: str, *, opened: bool = False) -> None:
-        gate = self.gates["lane", lane]
-        gate.shut_until, gate.shut_for = 0 if opened else LAST_INSTANT, 0
+        gates = [self.gates["lane", lane]]
+        if opened and lane.endswith("/") and lane.count("/") == 1:
+            gates += [gate for (_, name), gate in self.gates.items() if name.startswith(lane)]
+        for gate in gates:
+            gate.shut_until, gate.shut_for = 0 if opened else LAST_INSTANT, 0
 
     def change_gate(self, change: GateChange) -> None:
         """Shut or open a lane by a settlement."""

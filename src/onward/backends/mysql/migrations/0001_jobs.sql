@@ -52,6 +52,10 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
     CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
     CONSTRAINT CHECK (waiting = (waits > 0 AND parked_since IS NULL)),
+    -- A walk finds no other lane.  It reads many of them by lines.
+    CONSTRAINT CHECK (locate('/', lane) > 0 AND locate(char(10), lane) = 0 AND lane < x'f48fbfbf'
+                      AND hex(convert(lane USING utf8mb4)) <=> hex(lane)),
+    CONSTRAINT CHECK (cost BETWEEN 1 AND 1000000 AND booked),
     INDEX place_idx (state, queue, place, line, available_at, id),
     INDEX expiry_idx (queue, expires_at, id),
     INDEX owner_idx (owner, asked, id),
@@ -187,8 +191,13 @@ CREATE TABLE IF NOT EXISTS onward_limits (
     chosen_tokens int,
     chosen_period bigint,
     chosen_burst int,
-    CONSTRAINT CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
-           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0),
+    CONSTRAINT CHECK (kind IN ('queue', 'job', 'key') AND name <> '' AND declared_at BETWEEN 0 AND 253402300799999999
+           AND declared_running BETWEEN 1 AND 1000000 AND chosen_running BETWEEN 1 AND 1000000
+           AND declared_tokens BETWEEN 1 AND 1000000 AND chosen_tokens BETWEEN 1 AND 1000000
+           AND declared_period BETWEEN 1 AND 86400000000 AND chosen_period BETWEEN 1 AND 86400000000
+           AND declared_burst BETWEEN 1 AND 1000000 AND chosen_burst BETWEEN 1 AND 1000000),
+    CONSTRAINT CHECK ((declared_tokens IS NULL) = (declared_period IS NULL) AND (declared_tokens IS NULL) = (declared_burst IS NULL)
+           AND (chosen_tokens IS NULL) = (chosen_period IS NULL) AND (chosen_tokens IS NULL) = (chosen_burst IS NULL)),
     PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
@@ -200,14 +209,16 @@ CREATE TABLE IF NOT EXISTS onward_gates (
     charged_at bigint NOT NULL DEFAULT 0,           -- when that was written
     shut_until bigint NOT NULL DEFAULT 0,
     shut_for bigint NOT NULL DEFAULT 0,             -- by a breaker: for so long afterwards one run at a time probes
-    CONSTRAINT CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0),
+    CONSTRAINT CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
+           AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999),
     PRIMARY KEY (queue, lane)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- Rows to lock, and nothing else: which of them is locked for a limit follows from its name.  They are always there, for a row
 -- that was made just now is waited for, and not skipped.
 CREATE TABLE IF NOT EXISTS onward_stripes (
-    number int NOT NULL PRIMARY KEY
+    number int NOT NULL PRIMARY KEY,
+    CONSTRAINT CHECK (number BETWEEN 0 AND 1023)
 ) ENGINE = InnoDB;
 INSERT IGNORE INTO onward_stripes (number)
 WITH RECURSIVE numbers AS (SELECT 0 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < 31)

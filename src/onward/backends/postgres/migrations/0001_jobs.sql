@@ -41,7 +41,9 @@ CREATE TABLE onward_jobs (
     awaits text COLLATE "C",                        -- what a scheduled job waits for: '' its node, else a signal
     progress bytea,
     sealed bytea NOT NULL,
-    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
+    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
+    CHECK (lane = '' OR (lane LIKE '%/%' AND lane < chr(1114111))),     -- a walk finds no other one
+    CHECK (cost BETWEEN 1 AND 1000000 AND booked)
 ) WITH (
     -- Room for the row's next version beside it, and a vacuum that keeps up with a table whose every row dies young.
     -- An empty end is not cut off: that would lock the table, for room that the next burst needs again.
@@ -213,8 +215,13 @@ CREATE TABLE onward_limits (
     kind text COLLATE "C" NOT NULL,                 -- queue, job, key (each key of a job)
     name text COLLATE "C" NOT NULL,                 -- of the queue or the job
     PRIMARY KEY (kind, name),
-    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
-           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+    CHECK (kind IN ('queue', 'job', 'key') AND name <> '' AND declared_at BETWEEN 0 AND 253402300799999999
+           AND declared_running BETWEEN 1 AND 1000000 AND chosen_running BETWEEN 1 AND 1000000
+           AND declared_tokens BETWEEN 1 AND 1000000 AND chosen_tokens BETWEEN 1 AND 1000000
+           AND declared_period BETWEEN 1 AND 86400000000 AND chosen_period BETWEEN 1 AND 86400000000
+           AND declared_burst BETWEEN 1 AND 1000000 AND chosen_burst BETWEEN 1 AND 1000000),
+    CHECK ((declared_tokens IS NULL) = (declared_period IS NULL) AND (declared_tokens IS NULL) = (declared_burst IS NULL)
+           AND (chosen_tokens IS NULL) = (chosen_period IS NULL) AND (chosen_tokens IS NULL) = (chosen_burst IS NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
 
 -- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
@@ -226,5 +233,6 @@ CREATE TABLE onward_gates (
     queue text COLLATE "C" NOT NULL,                -- '': counted over all queues
     lane text COLLATE "C" NOT NULL,                 -- '': all jobs of the queue
     PRIMARY KEY (queue, lane),
-    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
+    CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
+           AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);

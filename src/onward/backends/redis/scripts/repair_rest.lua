@@ -34,7 +34,7 @@ for at = 2, #ARGV do
   for each = 1, #counts, 2 do
     local state, count = counts[each], counts[each + 1]
     local is_known = state == 'ended' or state == 'limited' or string.match(state, '^[1-7]$')
-    if not is_known or not string.match(count, '^%d+$') or #count > 15 then
+    if not is_known or not is_count(count) then
       redis.call('HDEL', ARGV[at], state)
       miscounted[#miscounted + 1] = sub(ARGV[at], #P + 1)
     end

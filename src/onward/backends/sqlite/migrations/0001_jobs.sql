@@ -37,7 +37,7 @@ CREATE TABLE onward_jobs (
     progress BLOB,
     sealed BLOB NOT NULL,
     CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
-    CHECK (lane = '' OR instr(lane, '/') > 0),
+    CHECK (lane = '' OR (instr(lane, '/') > 0 AND lane < char(1114111))),   -- a walk finds no other one
     CHECK (cost BETWEEN 1 AND 1000000 AND booked = 1)
 ) STRICT;
 
@@ -195,8 +195,13 @@ CREATE TABLE onward_limits (
     chosen_period INTEGER,
     chosen_burst INTEGER,
     PRIMARY KEY (kind, name),
-    CHECK (kind IN ('queue', 'job', 'key') AND declared_running > 0 AND declared_tokens > 0 AND declared_period > 0 AND declared_burst > 0
-           AND chosen_running > 0 AND chosen_tokens > 0 AND chosen_period > 0 AND chosen_burst > 0)
+    CHECK (kind IN ('queue', 'job', 'key') AND name <> '' AND declared_at BETWEEN 0 AND 253402300799999999
+           AND declared_running BETWEEN 1 AND 1000000 AND chosen_running BETWEEN 1 AND 1000000
+           AND declared_tokens BETWEEN 1 AND 1000000 AND chosen_tokens BETWEEN 1 AND 1000000
+           AND declared_period BETWEEN 1 AND 86400000000 AND chosen_period BETWEEN 1 AND 86400000000
+           AND declared_burst BETWEEN 1 AND 1000000 AND chosen_burst BETWEEN 1 AND 1000000),
+    CHECK ((declared_tokens IS NULL) = (declared_period IS NULL) AND (declared_tokens IS NULL) = (declared_burst IS NULL)
+           AND (chosen_tokens IS NULL) = (chosen_period IS NULL) AND (chosen_tokens IS NULL) = (chosen_burst IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- What is left of a rate, and what was shut: a queue, all lanes of a job, or a lane.  A gate that is full and open has no row.
@@ -208,7 +213,8 @@ CREATE TABLE onward_gates (
     shut_until INTEGER NOT NULL DEFAULT 0,
     shut_for INTEGER NOT NULL DEFAULT 0,            -- by a breaker: for so long afterwards one run at a time probes
     PRIMARY KEY (queue, lane),
-    CHECK (full_at >= 0 AND charged_at >= 0 AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for >= 0)
+    CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
+           AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999)
 ) STRICT, WITHOUT ROWID;
 
 -- Flows and their nodes.  How many jobs of a node are live is never counted in a row: it is looked up.

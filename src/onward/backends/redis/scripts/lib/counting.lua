@@ -3,6 +3,9 @@
 local changes, ended = {}, 0
 local freed = {}  -- queues with a limit in which fewer jobs run now
 
+-- Whether a process could have written a number of jobs.  One below zero shows that counts were lost.
+local function is_count(number) return string.match(number, '^%d+$') and #number <= 15 end
+
 local function count(queue, state, change)
   local states = changes[queue]
   if not states then

@@ -76,6 +76,11 @@ function limits.change_gate(change, now)
   limits.set_gate(field, gate)
 end
 
+-- Whether a gate is that of a key of this job.
+function limits.is_of_key(field, group)
+  return sub(field, 1, #group + 1) == '\n' .. group and #field > #group + 1
+end
+
 -- The rate that counts, as one text; false if there is none.
 function limits.rate(raw)
   if not raw or #raw ~= struct.size(FORMAT.limit) then return false end
@@ -97,10 +102,10 @@ function limits.refill(field, before, after)
     end
   end
   if kind == 'queue' then return fill(name .. '\n') end
-  local group = '\n' .. name .. '/'
-  if kind == 'job' then return fill(group) end
+  local group = name .. '/'
+  if kind == 'job' then return fill('\n' .. group) end
   for _, scope in ipairs(redis.call('HKEYS', P .. 'gates')) do
-    if sub(scope, 1, #group) == group and scope ~= group then fill(scope) end
+    if limits.is_of_key(scope, group) then fill(scope) end
   end
 end
 

@@ -92,8 +92,9 @@ local function new_walk(now, given)
     if lane ~= '' then
       return redis.call('ZLEXCOUNT', P .. 'running', '[' .. lane .. '\0' .. due(since), '(' .. lane .. '\1')
     end
-    local counted = tonumber(redis.call('HGET', P .. 'counts:' .. queue, EXECUTING) or 0) or 0
-    return counted + (changes[queue] and changes[queue][EXECUTING] or 0)
+    local counted = redis.call('HGET', P .. 'counts:' .. queue, EXECUTING) or '0'
+    if not is_count(counted) then error('DAMAGED counts:' .. queue) end
+    return tonumber(counted) + (changes[queue] and changes[queue][EXECUTING] or 0)
   end
 
   -- Rooms: what a scope has left during this claim.
