@@ -3,6 +3,7 @@
 import logging
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from contextlib import closing
 import msgspec
 import pytest
 
+from onward import Onward
 from onward.backend import Query, Settlement
 from onward.backends.sqlite import SqliteBackend
 from onward.backends.sqlite.flows import STEP
@@ -296,3 +298,58 @@ def check(backend, envelopes, lines):
     assert not ran[NodeState.PASSED_OVER]
     assert not ran[NodeState.SKIPPED]
     assert set(ids(envelopes)) == {job.id for job in backend.list(Query(flow=row.id, limit=1_000))}
+
+
+# Transactions of callers
+
+
+@pytest.fixture
+def shop(tmp_path):
+    jobs = Onward(f"sqlite:///{tmp_path}/shop.db")
+    ran = []
+
+    @jobs.job
+    def step(name: str) -> None:
+        ran.append(name)
+
+    jobs.connect()
+    with closing(jobs), closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as connection:
+        yield jobs, step, connection, ran
+
+
+@pytest.mark.promise("W79")
+@pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
+def test_a_whole_flow_joins_the_callers_transaction(shop, ends):
+    jobs, step, connection, ran = shop
+    flow = jobs.flow("joined")
+    nothing = flow.map(step, [])
+    flow.add(step, "last", after=flow.map(step, [("a",), ("b",)], node="middle", after=nothing))
+    flow.add(step, "alarm", after=nothing, when="failed", node="alarm")
+    connection.execute("BEGIN IMMEDIATE")
+    with jobs.transaction(connection) as tx:
+        handle = tx.enqueue_flow(flow)
+    assert jobs.backend.flow(handle.id) is None
+
+    connection.execute(ends)
+
+    jobs.drain()
+    if ends == "COMMIT":
+        assert ran == ["a", "b", "last"]
+        assert handle.state() == "completed"
+    else:
+        assert ran == []
+        assert jobs.backend.flow(handle.id) is None
+        assert jobs.counts()[State.AVAILABLE] == 0
+
+
+def test_a_member_that_is_replaced_in_a_callers_transaction_ends_its_node(backend, clock):
+    stage = FlowStage(backend, clock, letter={"unique_key": "key"}, a=Part(), b=Part(0, "a", "failed"))
+    other = an_envelope(queue="other", unique_key="key", unique_strategy="cancel_existing")
+
+    completion = backend.begin(at_most=30.0)
+    completion.run(lambda style: backend.joining([other], style))
+    assert stage.states() == {"a": "open", "b": "waiting"}
+    completion.commit()
+
+    assert stage.states() == {"a": "failed", "b": "completed"}
+    assert stage.state() == "failed"
