@@ -264,6 +264,10 @@ def test_a_flow_is_enqueued_once():
     flow = program.jobs.chain(program.note.call("a"))
     flow.enqueue()
 
+    note = program.note
+    for add_more in (lambda: flow.add(note, "b"), lambda: flow.map(note, [("b",)]), lambda: flow.node("more")):
+        with pytest.raises(FlowError, match="was enqueued already: build another one"):
+            add_more()
     with pytest.raises(FlowError, match="was enqueued already"):
         flow.enqueue()
 

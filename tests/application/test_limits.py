@@ -424,6 +424,32 @@ class TestControl:
             jobs.limits.set(queue="mail", each_key=True, running=1)
         assert jobs.limits.list() == []
 
+    def test_the_limit_of_a_queue_that_left_the_code_is_forgotten(self, tmp_path):
+        url = f"sqlite:///{tmp_path}/jobs.db"
+        with Onward(url, queue_limits={"mail": Limit(rate="1/h")}) as before:
+
+            @before.job(queue="mail")
+            def send() -> None: ...
+
+            send.enqueue_many([()] * 3)
+            assert before.drain("mail") == 1
+            with pytest.raises(
+                InvalidLimit, match="queue 'mail' has its limit from this code: leave it out there first"
+            ):
+                before.limits.forget(queue="mail")
+
+        with Onward(url) as after:
+
+            @after.job(name="send", queue="mail")
+            def still_sends() -> None: ...
+
+            assert after.drain("mail") == 0
+            after.limits.forget(queue="mail")
+            assert after.drain("mail") == 2
+            assert after.limits.list() == []
+            with pytest.raises(InvalidLimit, match="queue 'mail' has no limit"):
+                after.limits.forget(queue="mail")
+
     @pytest.mark.parametrize("act", ["set", "shut", "open", "clear"])
     def test_a_job_without_a_limit_cannot_be_limited(self, jobs, act):
         @jobs.job

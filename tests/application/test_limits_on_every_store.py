@@ -121,6 +121,23 @@ def test_a_process_that_waits_is_woken_when_people_make_room(elsewhere, claim_el
         other.stop()
 
 
+def test_a_limit_of_each_key_that_left_the_code_binds_nothing(open_shop, claim_elsewhere):
+    earlier, later = open_shop(fair_by="tenant"), open_shop(fair_by="tenant")
+    if earlier is later:
+        pytest.skip("no other deployment sees this store")
+    earlier.job(name="render", limit=Limit(running=1, by="tenant"))(_render)
+    earlier.drain("none")  # declares the limit
+
+    job = later.job(name="render", limit=Limit(running=9))(_render)
+    job.enqueue_many([("acme",)] * 5)
+    later.drain("none")
+
+    assert len(claim_elsewhere(later, limit=5)) == 5
+
+
+def _render(tenant: str) -> None: ...
+
+
 class TestInline:
     """`process_once` and `drain` are claims like any other."""
 

@@ -193,6 +193,12 @@ class TestSteering:
         assert (done.out, cleared.out) == ("queue mail: 50/s (set)\n", "queue mail: no limit\n")
         assert shop.limits.list() == []
 
+    def test_a_limit_that_left_the_code_is_forgotten(self, onward, shop, render):
+        forgotten = onward("limit", "forget", "render", "--each-key")
+
+        assert forgotten.out == "render, each key: no limit\n"
+        assert [(each.kind, each.name) for each in shop.limits.list()] == [("job", "render")]
+
     def test_a_job_is_shut_and_opened(self, onward, shop, render):
         shut = onward("limit", "shut", "render")
         render.enqueue("acme")
@@ -212,6 +218,8 @@ class TestSteering:
             (["shut", "render", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
             (["open", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
             (["clear", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
+            (["forget", "rendr"], Exit.NOTHING, "did you mean 'render'?"),
+            (["forget", "render", "--queue", "mail"], Exit.USAGE, "name a job, or a queue"),
             (["clear", "--queue", "mail"], Exit.NOTHING, "queue 'mail' has no limit, so there is nothing to clear"),
             (["set", "render"], Exit.USAGE, "say --running N, how many at once, or --rate 100/min"),
             (["set", "--running", "1"], Exit.USAGE, "name a job, or a queue with --queue NAME"),

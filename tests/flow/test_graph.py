@@ -245,7 +245,8 @@ class TestOrder:
         [
             ([NodePlan(name="a", after=("a",))], "circle: a"),
             ([NodePlan(name="a", after=("b",)), NodePlan(name="b", after=("a",)), NodePlan(name="c")], "circle: a, b"),
-            ([NodePlan(name="a", after=("z",))], "no such node"),
+            ([NodePlan(name="a", after=("z",))], "no such node in this flow: add it, or leave it out"),
+            ([NodePlan(name="fetch"), NodePlan(name="a", after=("fetc",))], "did you mean 'fetch'"),
             ([NodePlan(name="a"), NodePlan(name="a")], "two nodes are named 'a'"),
         ],
     )

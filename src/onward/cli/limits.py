@@ -52,6 +52,13 @@ def clear(app: Onward, args: Namespace) -> int:
     return _tell(app, args)
 
 
+def forget(app: Onward, args: Namespace) -> int:
+    """Drop a limit that left the code."""
+    _check_place(args)
+    app.limits.forget(args.job, queue=args.queue, each_key=args.each_key)
+    return _tell(app, args)
+
+
 def shut(app: Onward, args: Namespace) -> int:
     """Start no job of these names any more."""
     app.limits.shut(*args.jobs)
@@ -203,6 +210,14 @@ GROUP = Group(
             "forget what was set: the code decides again",
             on_store(clear),
             (_JOB, _QUEUE, _EACH_KEY),
+        ),
+        Command(
+            "forget",
+            "drop a limit that left the code, with what was set",
+            on_store(forget),
+            (_JOB, _QUEUE, _EACH_KEY),
+            about="A limit stays as it was last declared when it leaves the code. A worker that still declares it does so "
+            "again when it starts.",
         ),
         Command(
             "shut",

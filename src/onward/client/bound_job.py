@@ -234,7 +234,7 @@ def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, A
     if isinstance(call, Call):
         return call.args, call.kwargs
     if isinstance(call, str | bytes) or not isinstance(call, Sequence):
-        raise ArgumentError(f"enqueue_many takes tuples of arguments or job.call(...), not {call!r:.60}")
+        raise ArgumentError(f"a call is a tuple of arguments, (7,), or job.call(7), not {call!r:.60}")
     return tuple(call), {}
 
 

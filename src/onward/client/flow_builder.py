@@ -125,8 +125,7 @@ class FlowBuilder:
 
     def sealed(self) -> list[Envelope]:
         """Return the sealed jobs, the first with the plan; raise if this is no flow.  For `tx.enqueue_flow`."""
-        if self._stored:
-            raise FlowError(f"flow {self.name} was enqueued already: build another one with jobs.flow(...)")
+        self._check_it_is_not_stored()
         if not self._envelopes:
             raise FlowError(f"flow {self.name} has no jobs: add one, with flow.add(...) or flow.map(...)")
         nodes = in_order(list(self._nodes.values()))
@@ -144,7 +143,12 @@ class FlowBuilder:
         self._envelopes += sealed
         return FlowNode(plan.name, self, job)
 
+    def _check_it_is_not_stored(self) -> None:
+        if self._stored:
+            raise FlowError(f"flow {self.name} was enqueued already: build another one with jobs.flow(...)")
+
     def _planned(self, job: str, node: str | None, after: After, when: When) -> NodePlan:
+        self._check_it_is_not_stored()
         if when not in _WHENS:
             raise FlowError(f"when is {when!r:.40}{suggestion(str(when), _WHENS)}")
         if len(self._nodes) >= MOST_NODES:

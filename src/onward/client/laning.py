@@ -68,8 +68,9 @@ class LaneRule:
         """Return what a session declares of this job."""
         bounds = {limit.by is None: limit.bounds for limit in self.limits}
         rows = [LimitRow(kind="job", name=self.job, declared=bounds.get(True, Bounds()), declared_at=declared_at)]
-        if False in bounds:
-            rows.append(LimitRow(kind="key", name=self.job, declared=bounds[False], declared_at=declared_at))
+        if self._by is not None:  # without bounds too: those that an earlier deployment declared are gone
+            declared = bounds.get(False, Bounds())
+            rows.append(LimitRow(kind="key", name=self.job, declared=declared, declared_at=declared_at))
         return rows
 
     def _place(self, what: str, place: str | None) -> str | None:

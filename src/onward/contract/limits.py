@@ -97,10 +97,11 @@ class KeepsLimits(Protocol):
         """Return every limit, by kind and name; or the first so many: what is used of each is looked up."""
         ...
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         """Choose bounds, which beat the declared ones until they are set to none.  False: there is no such limit.
 
-        ``new``: it is made if there is none.  A queue's limit without bounds is dropped.
+        ``new``: it is made if there is none.  A queue's limit without bounds is dropped.  None for ``chosen`` drops a limit
+        with what was declared of it; a session that declares it makes it again.
         """
         ...
 

@@ -21,6 +21,7 @@ from enum import StrEnum
 
 import msgspec
 
+from onward.base.names import suggestion
 from onward.errors import FlowError
 from onward.job.membership import NodePlan, When
 
@@ -109,7 +110,11 @@ def _by_name(plans: Sequence[NodePlan]) -> dict[str, NodePlan]:
     for plan in plans:
         for name in plan.after:
             if name not in found:
-                raise FlowError(f"node {plan.name!r} comes after {name!r}, and there is no such node in this flow")
+                meant = suggestion(name, found)
+                hint = meant if "did you mean" in meant else ": add it, or leave it out"
+                raise FlowError(
+                    f"node {plan.name!r} comes after {name!r}, and there is no such node in this flow{hint}"
+                )
     return found
 
 

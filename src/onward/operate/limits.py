@@ -78,6 +78,17 @@ class LimitControl:
         """Let the code decide again."""
         self._choose(job, queue, each_key, Bounds())
 
+    def forget(self, job: str | None = None, *, queue: str | None = None, each_key: bool = False) -> None:
+        """Drop a limit that left the code, with what was set.  A worker that still declares it does so when it starts."""
+        kind, name = _place(job, queue, each_key)
+        if any((row.kind, row.name) == (kind, name) for row in self._declared()):
+            raise InvalidLimit(
+                f"{'job' if queue is None else 'queue'} {name!r} has its limit from this code: leave it out there first, "
+                f"or drop only what was set, with clear"
+            )
+        self._known(name, kind)
+        self._store.set_limit(kind, name, None)
+
     def shut(self, job: str, *others: str) -> None:
         """Start no job of these names any more, anywhere, until they are opened.  What runs goes on."""
         for name in self._all_known(job, *others):
@@ -92,12 +103,7 @@ class LimitControl:
             self._store.shut(f"{name}/", opened=True)
 
     def _choose(self, job: str | None, queue: str | None, each_key: bool, bounds: Bounds) -> None:
-        if (job is None) == (queue is None):
-            raise InvalidLimit("name a job or a queue: jobs.limits.set('render', running=3), or set(queue='mail', …)")
-        if queue is not None and each_key:
-            raise InvalidLimit("each_key is for jobs: a queue's limit counts all of its jobs together, so leave it out")
-        kind: Kind = "queue" if queue is not None else "key" if each_key else "job"
-        name = queue_name(queue) if queue is not None else job_name(job or "")
+        kind, name = _place(job, queue, each_key)
         if kind != "queue" or not bounds:
             self._known(name, kind)
         self._store.set_limit(kind, name, bounds, new=bool(bounds))
@@ -121,6 +127,17 @@ class LimitControl:
             raise Unsupported("this store keeps no limits (it declares no `lanes`): use a database or Redis as the url")
         assert isinstance(self._backend, KeepsLimits)
         return self._backend
+
+
+def _place(job: str | None, queue: str | None, each_key: bool) -> tuple[Kind, str]:
+    """Return the kind and the name of a limit."""
+    if (job is None) == (queue is None):
+        raise InvalidLimit("name a job or a queue: jobs.limits.set('render', running=3), or set(queue='mail', …)")
+    if queue is None:
+        return "key" if each_key else "job", job_name(job or "")
+    if each_key:
+        raise InvalidLimit("each_key is for jobs: a queue's limit counts all of its jobs together, so leave it out")
+    return "queue", queue_name(queue)
 
 
 def _unknown(kind: Kind, name: str, known: Collection[str]) -> str:

@@ -155,14 +155,16 @@ class MemoryLanes:
             view = MemoryView(self._store, now)
             return [state_of(self._store.limits[key], view) for key in sorted(self._store.limits)[:at_most]]
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         with self._writing():
-            row = self._store.limits.get((kind, name))
-            if row is None and not new:
+            there = self._store.limits.get((kind, name))
+            if there is None and (not new or chosen is None):
                 return False
-            row = msgspec.structs.replace(row or LimitRow(kind=kind, name=name), chosen=chosen)
+            row = LimitRow(kind=kind, name=name)
+            if chosen is not None:
+                row = msgspec.structs.replace(there or row, chosen=chosen)
             _keep(self._store, row)
-            if kind == "queue" and not row.bounds:
+            if chosen is None or (kind == "queue" and not row.bounds):
                 del self._store.limits[kind, name]
             return True
 

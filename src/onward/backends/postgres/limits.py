@@ -35,7 +35,7 @@ class PostgresLimits(SqlLimits):
     @abstractmethod
     def _wake(self, queues: Collection[str]) -> None: ...
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         is_set: bool = super().set_limit(kind, name, chosen, new=new)
         if is_set and kind == "queue" and chosen:
             self._count_claims_under_way(name)

@@ -87,8 +87,9 @@ class RedisLimits:
         return sorted(states, key=lambda state: (state.row.kind, state.row.name))[:at_most]
 
     @set_aside_and_repeat
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
-        return bool(self._run("set_limit", f"{kind}:{name}", packed_bounds(chosen), new))
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
+        bounds = packed_bounds(chosen or Bounds())
+        return bool(self._run("set_limit", f"{kind}:{name}", bounds, new and chosen is not None, chosen is None))
 
     @set_aside_and_repeat
     def shut(self, lane: str, *, opened: bool = False) -> None:

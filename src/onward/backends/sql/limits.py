@@ -103,19 +103,22 @@ class SqlLimits:
         return self._read(look)
 
     @set_aside_and_repeat
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         def act(tx: SqlTransaction) -> bool:
             tx.ask("lock_limits")
             before = limits_of(tx)
             is_there = (kind, name) in before
-            if not is_there and not new:
+            if not is_there and (not new or chosen is None):
                 return False
-            tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen))
+            if chosen is None:
+                at = before[kind, name].declared_at
+                tx.ask("declare_limit", kind=kind, named=name, declared_at=at, **_numbers("declared", _NO_BOUNDS))
+            tx.ask("choose_limit", kind=kind, named=name, **_numbers("chosen", chosen or _NO_BOUNDS))
             _refill(tx, before, [(kind, name)])
-            if kind == "queue":
+            if kind == "queue" or chosen is None:
                 tx.ask("drop_limit", kind=kind, named=name)
-                if chosen and not is_there:
-                    tx.ask("count_running", queue=name)
+            if kind == "queue" and chosen and not is_there:
+                tx.ask("count_running", queue=name)
             return True
 
         return self._write(act)

@@ -267,6 +267,7 @@ class LimitRowsContract:
 
     def test_a_job_without_lanes_has_no_limit_to_set(self, backend):
         assert not backend.set_limit("job", "unknown", Bounds(running=1))
+        assert not backend.set_limit("job", "unknown", None, new=True)
         assert list(backend.limits()) == []
 
     def test_a_queue_gets_a_limit_and_loses_it(self, backend):
@@ -278,6 +279,23 @@ class LimitRowsContract:
 
         assert list(backend.limits()) == []
         assert len(claimed(backend)) == 2
+
+    @pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("job", "render"), ("key", "render")])
+    def test_a_limit_that_left_the_code_is_dropped_until_it_is_declared_again(self, backend, kind, name):
+        limit = a_limit(name, kind, rate="1/min", declared_at=5)
+        declare(backend, limit)
+        backend.set_limit(kind, name, Bounds(running=1))
+        backend.enqueue(in_lane(2, "acme"))
+        (lease,) = claimed(backend)
+        backend.ack(lease)
+
+        assert backend.set_limit(kind, name, None)
+        assert list(backend.limits()) == []
+        backend.enqueue(in_lane(3, "acme"))
+        assert len(claimed(backend)) >= 3  # the one that was booked for a token of its key keeps its instant
+
+        declare(backend, limit, owner="newer")
+        assert [state.row.bounds for state in backend.limits()] == [limit.bounds]
 
     def test_other_clients_see_what_was_set(self, backend, open_client):
         declare(backend, a_limit(running=5))

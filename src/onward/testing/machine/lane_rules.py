@@ -133,8 +133,8 @@ class LaneRules(RuleBasedStateMachine):
         self.claim(owner, claim)
 
     @precondition(lambda self: self.is_laned)
-    @rule(place=_places, bounds=_bounds | st.just(Bounds()), new=st.booleans())
-    def set_limit(self, place: tuple[Kind, str], bounds: Bounds, new: bool) -> None:
+    @rule(place=_places, bounds=_bounds | st.just(Bounds()) | st.none(), new=st.booleans())
+    def set_limit(self, place: tuple[Kind, str], bounds: Bounds | None, new: bool) -> None:
         there = self._both("set_limit", *place, bounds, new=new)
         self._count("set_limit" if there else "set_limit of no limit")
 

@@ -78,12 +78,14 @@ class ModelLanes:
             if there is None or there.declared_at <= row.declared_at:
                 self._write(replace(row, chosen=Bounds() if there is None else there.chosen))
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         there = self.limit_rows.get((kind, name))
-        if there is None and not new:
+        if there is None and (chosen is None or not new):
             return False
-        self._write(replace(there or LimitRow(kind=kind, name=name), chosen=chosen))
-        if kind == "queue" and self.bounds(kind, name) == Bounds():
+        if there is None or chosen is None:
+            there = LimitRow(kind=kind, name=name)
+        self._write(replace(there, chosen=chosen or Bounds()))
+        if chosen is None or (kind == "queue" and self.bounds(kind, name) == Bounds()):
             del self.limit_rows[kind, name]
         return True
 
