@@ -20,6 +20,8 @@ ROWS = {
     "queues": "name",
     "holds": "job_id",
     "schedules": "name",
+    "flows": "id",
+    "nodes": "flow",
     "limits": "name",
     "gates": "lane",
     "stripes": "number",

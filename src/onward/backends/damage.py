@@ -158,6 +158,8 @@ def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
         single_instance=row["single_instance"],
         lane=_lane(row),
         cost=_cost(row),
+        flow=row.get("flow"),
+        node=row.get("node"),
         progress=None if row["progress"] is None else bytes(row["progress"]),
         owner=row["owner"],
         finished_at=now,

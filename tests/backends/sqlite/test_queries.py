@@ -117,6 +117,42 @@ def test_no_statement_sorts(plan, name):
         ("schedules_seen", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
         ("take_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("page_oldest", "SEARCH onward_finished USING INDEX onward_finished_discarded_idx (id>?)"),
+        ("leave_members", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
+        ("flows_to_look_at", "SEARCH onward_jobs USING COVERING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
+        (
+            "flows_to_look_at",
+            "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=?)",
+        ),
+        ("flows_to_look_at", "SEARCH node USING PRIMARY KEY (flow=? AND name=?)"),
+        ("live_nodes", "SEARCH onward_jobs USING COVERING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
+        (
+            "failed_nodes",
+            "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=?)",
+        ),
+        ("waiting_members", "SEARCH onward_jobs USING INDEX onward_jobs_flow_idx (flow=? AND node=? AND id>?)"),
+        ("members_to_end", "SEARCH onward_jobs USING INDEX onward_jobs_flow_idx (flow=? AND node=? AND id>?)"),
+        ("open_members", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        (
+            "revive_members",
+            "SEARCH onward_finished USING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=?)",
+        ),
+        ("member_counts", "SEARCH onward_jobs USING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
+        (
+            "member_counts",
+            "SEARCH done USING COVERING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=?)",
+        ),
+        (
+            "page_of_node_oldest",
+            "SEARCH onward_finished USING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=? AND id>?)",
+        ),
+        (
+            "page_of_node_newest",
+            "SEARCH onward_finished USING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=? AND id<?)",
+        ),
+        ("flows_running", "SEARCH onward_flows USING INDEX onward_flows_running_idx (id<?)"),
+        ("flows_named", "SEARCH onward_flows USING INDEX onward_flows_name_idx (name=? AND id<?)"),
+        ("flows_that_stand_still", "SCAN flow USING INDEX onward_flows_running_idx"),
+        ("drop_flows", "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=?)"),
     ],
 )
 def test_a_batch_statement_takes_its_index(plan, name, step):

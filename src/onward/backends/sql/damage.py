@@ -15,9 +15,9 @@ from onward.backends.damage import dead, logger, new_id, problems
 from onward.backends.sql.statements import SqlTransaction
 from onward.backends.sql.transfer import SqlTransfer, dead_row
 
-__all__ = ["SetsRowsAside"]
+__all__ = ["COLUMNS", "SetsRowsAside"]
 
-_COLUMNS = (
+COLUMNS = (
     "key",  # by which its row is found again
     "id",
     "queue",
@@ -51,6 +51,11 @@ _COLUMNS = (
 class SetsRowsAside(damage.SetsAside, SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
+    _damaged_columns: tuple[str, ...] = COLUMNS
+
+    def _ended(self, tx: Any, row: Mapping[str, Any]) -> None:
+        """Note that a job has ended, where stores keep flows."""
+
     def _repair_text(self) -> int:
         """Escape bytes that are no text, where a database accepts them in text columns; return how many rows had them."""
         return 0
@@ -59,7 +64,7 @@ class SetsRowsAside(damage.SetsAside, SqlTransfer):
         return self._repair_text() + self._write(self._set_aside)
 
     def _set_aside(self, tx: SqlTransaction) -> int:
-        damaged = [dict(zip(_COLUMNS, row, strict=True)) for row in tx.ask("damaged_jobs").rows()]
+        damaged = [dict(zip(self._damaged_columns, row, strict=True)) for row in tx.ask("damaged_jobs").rows()]
         for row in damaged:
             self._set_aside_one(tx, row)
         sessions = tx.ask("damaged_sessions").rows()
@@ -75,4 +80,5 @@ class SetsRowsAside(damage.SetsAside, SqlTransfer):
             letter = msgspec.structs.replace(letter, id=new_id())
         tx.ask("drop_damaged", key=row["key"])
         self._insert(tx, "restore_dead", [dead_row(letter)])
+        self._ended(tx, row)
         logger.critical("job %s is discarded, %s", letter.id, reason)

@@ -155,6 +155,8 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
         job_id, queue, job, sealed, state, *_ = row
         if sealed is None or query.queue not in (None, queue) or query.job not in (None, job):
             continue
+        if query.flow is not None and not _is_member(row, query):
+            continue
         if everything or state in states:
             found.setdefault(job_id, row)
     return [found[job_id] for job_id in ids if job_id in found][: query.limit]
@@ -162,7 +164,9 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
 
 def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
     """Return the ids of a page, in its order."""
-    if states == {State.EXECUTING}:  # these are few, and have an index: no need to walk past all waiting jobs
+    if query.flow is None and states == {
+        State.EXECUTING
+    }:  # these are few, and have an index: no need to walk past all waiting jobs
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
         return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]
     parameters = {
@@ -177,7 +181,26 @@ def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str
         "after": query.after if query.after is not None or query.newest_first else "",
         "limit": query.limit,
     }
+    if query.flow is not None:
+        return _page_of_flow(tx, query, parameters)
     return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
+
+
+def _page_of_flow(tx: SqlTransaction, query: Query, parameters: Mapping[str, object]) -> list[str]:
+    """Return the ids of a page of members: a page of each node, merged."""
+    statement = "page_of_node_newest" if query.newest_first else "page_of_node_oldest"
+    nodes = [query.node]
+    if query.node is None:
+        nodes = [name for (name,) in tx.ask("node_names", flow=query.flow).rows()]
+    found = {
+        job_id for node in nodes for (job_id,) in tx.ask(statement, flow=query.flow, node=node, **parameters).rows()
+    }
+    return sorted(found, reverse=query.newest_first)[: query.limit]
+
+
+def _is_member(row: Row, query: Query) -> bool:
+    *_, flow, node = row
+    return flow == query.flow and query.node in (None, node)
 
 
 def _stored(tx: SqlTransaction, picked: Sequence[Row]) -> list[StoredJob]:

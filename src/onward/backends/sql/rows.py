@@ -80,7 +80,7 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
 
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
-    values: dict[str, Any] = dict(zip(_PICKED, row, strict=True))
+    values: dict[str, Any] = dict(zip(_PICKED if len(row) == len(_PICKED) else _PICKED_WITH_FLOW, row, strict=True))
     sealed = values["data"]
     values |= {
         "data": sealed or b"",
@@ -98,6 +98,7 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
 
 _FIELDS = StoredJob.__struct_fields__
 _PICKED = _FIELDS[: _FIELDS.index("tombstone")]  # what follows is in no column of `pick`
+_PICKED_WITH_FLOW = (*_PICKED, "flow", "node")  # of stores that keep flows
 
 
 def session_state(row: Row) -> SessionState:

@@ -49,9 +49,9 @@ def prefixed(sql: str, prefix: str) -> str:
     return _PREFIX.sub(prefix, sql)
 
 
-def emptying(prefix: str) -> list[str]:
-    """Return the statements that leave nothing in the tables."""
-    return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked
+def emptying(prefix: str, *others: str) -> list[str]:
+    """Return the statements that leave nothing in the tables, nor in these others."""
+    return [f"DELETE FROM {prefix}{table}" for table in (*TABLES, *others)]  # noqa: S608  a prefix is a namespace, and was checked
 
 
 def _statement(body: str) -> str:

@@ -37,10 +37,10 @@ class Lost(NamedTuple):
     job: str
     crashes: int
 
-    def settlement(self, cause: str, *, crashed: bool) -> Settlement:
+    def settlement(self, cause: str, *, crashed: bool, member: bool = False) -> Settlement:
         """Return the settlement that gives the lease back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
-        lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0)
+        lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0, member=member)
         return Settlement.given_back(lease, cause, started=crashed)
 
     def reaped(self, to: State, cause: str, *, crashed: bool) -> Reaped:

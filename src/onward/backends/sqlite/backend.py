@@ -29,16 +29,17 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.options import Durability
 from onward.backends.options import durability as checked_durability
 from onward.backends.sql import sections, text
-from onward.backends.sql.damage import SetsRowsAside
+from onward.backends.sql.damage import COLUMNS, SetsRowsAside
 from onward.backends.sql.health import of_leases
 from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import showing
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
+from onward.backends.sqlite import claiming, enqueueing, flows, health, library, maintenance, reaping, schema, settling
 from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
+from onward.backends.sqlite.flow_verbs import SqliteFlows
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import check_file, foreign
 from onward.backends.sqlite.lanes import LanesSeen, SqliteLimits
@@ -63,12 +64,13 @@ _AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(
-    SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
+    SqliteFlows, SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
 ):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
     exclusive = True
+    _damaged_columns = (*COLUMNS, "flow", "node")
 
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
@@ -78,7 +80,7 @@ class SqliteBackend(
         self._pipe = pipe
         self._prefix = prefix
         self._sql = sections.load("onward.backends.sqlite", prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake, look=flows.look)
         self._lanes = LanesSeen()
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -130,7 +132,7 @@ class SqliteBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(durable=self._connections.durable, notes=True, schedules=True, lanes=True)
+        return Capabilities(durable=self._connections.durable, notes=True, schedules=True, lanes=True, flows=True)
 
     def connect(self) -> None:
         self._connections.connect()
@@ -253,7 +255,11 @@ class SqliteBackend(
     ) -> list[Reaped]:
         asked = self.clock.micros()
         with self._writing() as tx:
-            return reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
+            steps_left = owner is None and queue is None and flows.sweep(tx)
+            reaped = reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
+        if steps_left:
+            self._go_on()
+        return reaped
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until woken, until the file changes or until a job falls due."""
@@ -320,7 +326,7 @@ class SqliteBackend(
 
     def empty(self) -> None:
         with self._connections.writing() as connection:
-            for statement in emptying(self._prefix):
+            for statement in emptying(self._prefix, *schema.FLOW_TABLES):
                 connection.execute(statement)
 
     def close(self) -> None:

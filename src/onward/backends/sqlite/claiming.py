@@ -43,6 +43,7 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     idempotency_key: str | None = None
     idempotency_ttl: int = 0
     single_instance: str | None = None
+    member: int = 0
     queue: str = ""
     started_at: int = 0
     sealed: bytes = b""
@@ -257,6 +258,8 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
             parked_since=job.parked_since,
             spent=job.spent,
         )
-        # Most have none, and a value that is given costs more than one that is not.
-        leases.append(_rewritten(lease, lane=job.lane, probe=job.probe) if job.lane else lease)
+        # Most have neither, and a value that is given costs more than one that is not.
+        if job.lane or job.member:
+            lease = _rewritten(lease, lane=job.lane or None, probe=job.probe, member=bool(job.member))
+        leases.append(lease)
     return leases

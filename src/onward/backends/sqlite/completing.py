@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from onward.backends.sqlite import settling
+from onward.backends.sqlite import flows, settling
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.joining import foreign
@@ -185,6 +185,8 @@ def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
     (owner,) = found
     items = [under(settlement, owner)]
     (settled,) = settling.settle(tx, owner, items, any_asked=False, any_keyed=True, one_by_one=True)
+    if tx.touched:
+        flows.look(tx)
     return settled
 
 

@@ -6,14 +6,17 @@ In a transaction of the backend, or in a caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
-from onward.backend import Enqueued
+from onward.backend import AWAITS_NODE, Enqueued, never_due
 from onward.backends.sql.statements import Named, NamedSteps
-from onward.backends.sqlite.transaction import Row, Transaction, Transactions, as_json
+from onward.backends.sqlite.flows import looking, touch
+from onward.backends.sqlite.transaction import Row, Touched, Transaction, Transactions, as_json
+from onward.flow.graph import Node, NodeState, planned
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -43,7 +46,7 @@ class _Taken(Exception):
 
 def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
     """Store envelopes in their order; return which live job stands for one that is not stored."""
-    if not retried and all(envelope.unique_key is None for envelope in envelopes):
+    if not retried and all(envelope.unique_key is None and envelope.flow is None for envelope in envelopes):
         try:
             _store_new(transactions, envelopes)
         except _Taken:
@@ -89,35 +92,51 @@ def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store envelopes in their order within a transaction, one by one."""
     tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
-    return [tx.run_steps(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
+    members = [envelope for envelope in envelopes if envelope.flow is not None]
+    added = iter(tx.run_steps(_add_members(members, tx.now, tx.touched, retried=retried)) if members else ())
+    return [
+        tx.run_steps(_adding(envelope, tx.now, tx.touched, retried=retried)) if envelope.flow is None else next(added)
+        for envelope in envelopes
+    ]
 
 
 def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
     """Store envelopes within a caller's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
+    touched: Touched = set()
+    members = [(at, envelope) for at, envelope in enumerate(envelopes) if envelope.flow is not None]
+    if members:
+        added = yield from _add_members([envelope for _, envelope in members], now, touched)
+        answers |= {at: answer for (at, _), answer in zip(members, added, strict=True)}
     for at, envelope in enumerate(envelopes):
+        if at in answers:
+            continue
         if envelope.unique_key is None:
             batches[_kind(envelope)].add(envelope)
         else:
-            answers[at] = yield from _adding(envelope, now)
+            answers[at] = yield from _adding(envelope, now, touched)
     stored: set[str] = set()
     for batch in batches.values():
         rows = yield Named("enqueue_alike_or_not", batch.parameters(now))
         stored.update(job_id for (job_id,) in rows)
-    for at, envelope in enumerate(envelopes):
-        if envelope.unique_key is None:
-            # An id that the batch names twice is stored once.
-            answers[at] = Enqueued(envelope.id) if envelope.id in stored else _existing(envelope.id)
-            stored.discard(envelope.id)
-    return [answers[at] for at in range(len(envelopes))]
+    if touched:
+        yield from looking(touched, now)
+    return [answers.get(at) or _answer(envelope, stored) for at, envelope in enumerate(envelopes)]
+
+
+def _answer(envelope: Envelope, stored: set[str]) -> Enqueued:
+    """Return the answer for one of a batch; an id that the batch names twice is stored once."""
+    answer = Enqueued(envelope.id) if envelope.id in stored else _existing(envelope.id)
+    stored.discard(envelope.id)
+    return answer
 
 
 def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
     """Move waiting jobs to the finished, as cancelled."""
     listed = as_json(rowids)
     cancelled = tx.run("cancel_waiting", (listed, tx.now, reason))
-    tx.run("forget_waiting", (listed,))
+    touch(tx.touched, tx.rows("forget_waiting", (listed,)))
     return cancelled
 
 
@@ -147,7 +166,16 @@ class _Batch:
 
     def parameters(self, now: int) -> Row:
         assert self._one is not None
-        return (*_columns(self._one, now), as_json(self._envelopes), b"".join(self._sealed), self._laned)
+        return self._with(_columns(self._one, now))
+
+    def of_members(self, now: int, *, waits: bool, retried: bool) -> Row:
+        one = self._one
+        assert one is not None
+        awaits = AWAITS_NODE if waits else None
+        return (*self._with(_columns_of_member(one, now, waits=waits)), one.flow, one.node, awaits, int(retried))
+
+    def _with(self, columns: Row) -> Row:
+        return (*columns, as_json(self._envelopes), b"".join(self._sealed), self._laned)
 
     def store(self, tx: Transaction) -> None:
         assert self._one is not None
@@ -182,6 +210,11 @@ def _columns(envelope: Envelope, now: int) -> Row:
     )
 
 
+def _columns_of_member(envelope: Envelope, now: int, *, waits: bool) -> Row:
+    queue, state, rank, due, *others = _columns(envelope, now)
+    return (queue, "scheduled", rank, never_due(envelope), *others) if waits else (queue, state, rank, due, *others)
+
+
 def _row(envelope: Envelope, now: int) -> Row:
     return (
         *_columns(envelope, now),
@@ -194,12 +227,19 @@ def _row(envelope: Envelope, now: int) -> Row:
     )
 
 
-def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:
+def _adding(
+    envelope: Envelope, now: int, touched: Touched, *, retried: bool = False, waits: bool = False
+) -> NamedSteps[Enqueued]:
     # Under the write lock it is safe to look among the finished first.
     if retried and (yield Named("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     row = _row(envelope, now)
-    if (yield Named("enqueue_or_not", row)):
+    insert = Named("enqueue_or_not", row)
+    if envelope.flow is not None:
+        columns = _columns_of_member(envelope, now, waits=waits)
+        place = envelope.flow, envelope.node, AWAITS_NODE if waits else None
+        insert = Named("enqueue_member", (*columns, *row[len(columns) :], *place))
+    if (yield insert):
         return Enqueued(envelope.id)
     if (yield Named("is_live", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
@@ -213,10 +253,108 @@ def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedStep
     else:
         listed = as_json([rowid])
         yield Named("cancel_waiting", (listed, now, reason))
-        yield Named("forget_waiting", (listed,))
-    yield Named("enqueue_or_not", row)
+        touch(touched, map(tuple, (yield Named("forget_waiting", (listed,)))))
+    yield insert
     return Enqueued(envelope.id)
 
 
 def _existing(job_id: str) -> Enqueued:
     return Enqueued(job_id, created=False, existing_id=job_id)
+
+
+# Members of flows.
+
+
+class _Place(NamedTuple):
+    """A node to which jobs are added."""
+
+    flow: str
+    node: str
+
+
+class _Standing(NamedTuple):
+    """What becomes of a job that is added there."""
+
+    waits: bool = False
+    ends: bool = False  # what is added is to be cancelled
+
+
+_PLAIN = _Standing()  # a member whose flow is not there is a plain job
+
+
+def _add_members(
+    envelopes: Sequence[Envelope], now: int, touched: Touched, *, retried: bool = False
+) -> NamedSteps[list[Enqueued]]:
+    """Store members of flows, and the flows that come with them."""
+    for envelope in envelopes:
+        if envelope.plan is not None:
+            yield from _store_flow(envelope, envelopes, now, touched)
+    standing = yield from _standing(envelopes)
+    batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
+    waits: dict[Hashable, bool] = {}
+    answers: dict[int, Enqueued] = {}
+    for at, envelope in enumerate(envelopes):
+        place = _place(envelope)
+        if envelope.unique_key is None:
+            kind = place, _kind(envelope)
+            batches[kind].add(envelope)
+            waits[kind] = standing.get(place, _PLAIN).waits
+        else:
+            waiting = standing.get(place, _PLAIN).waits
+            answers[at] = yield from _adding(envelope, now, touched, retried=retried, waits=waiting)
+    stored: set[str] = set()
+    for each, batch in batches.items():
+        rows = yield Named("enqueue_members", batch.of_members(now, waits=waits[each], retried=retried))
+        stored.update(job_id for (job_id,) in rows)
+    told = [answers.get(at) or _answer(envelope, stored) for at, envelope in enumerate(envelopes)]
+    added = Counter(_place(each) for each, answer in zip(envelopes, told, strict=True) if answer.created)
+    yield from _count({place: number for place, number in added.items() if place in standing}, standing, now, touched)
+    return told
+
+
+def _place(envelope: Envelope) -> _Place:
+    return _Place(envelope.flow or "", envelope.node or "")
+
+
+def _store_flow(first: Envelope, envelopes: Sequence[Envelope], now: int, touched: Touched) -> NamedSteps[None]:
+    """Store a flow and its nodes, unless they are there."""
+    plan, flow_id = first.plan, first.flow
+    assert plan is not None
+    assert flow_id is not None
+    if not (yield Named("store_flow", (flow_id, plan.name, now, int(plan.stop_on_failure), int(plan.closed)))):
+        return
+    nodes = planned(plan.nodes)
+    yield Named("store_nodes", (flow_id, as_json([_node(node) for node in nodes])))
+    filled = {envelope.node for envelope in envelopes if envelope.flow == flow_id}
+    if plan.closed and any(node.state is NodeState.OPEN and node.name not in filled for node in nodes):
+        touched.add((flow_id, None))  # a node without jobs is over as soon as it is open
+
+
+def _node(node: Node) -> tuple[object, ...]:
+    return node.name, node.after, node.when, node.state.value
+
+
+def _standing(envelopes: Sequence[Envelope]) -> NamedSteps[dict[_Place, _Standing]]:
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for envelope in envelopes:
+        names[envelope.flow or ""].add(envelope.node or "")
+    found: dict[_Place, _Standing] = {}
+    for flow_id, nodes in names.items():
+        for name, state, ends in (yield Named("node_states", (flow_id, as_json(sorted(nodes))))):
+            waits = state != NodeState.OPEN
+            found[_Place(flow_id, name)] = _Standing(
+                waits=waits, ends=bool(ends) or (waits and state != NodeState.WAITING)
+            )
+    return found
+
+
+def _count(added: dict[_Place, int], standing: dict[_Place, _Standing], now: int, touched: Touched) -> NamedSteps[None]:
+    """Count what was added to each node, and have what is not wanted any more cancelled."""
+    ends: defaultdict[str, bool] = defaultdict(bool)
+    for place, number in added.items():
+        yield Named("count_added", (*place, number, int(standing[place].ends)))
+        ends[place.flow] = ends[place.flow] or standing[place].ends
+    for flow_id, unswept in ends.items():
+        yield Named("note_added", (flow_id, now, int(unswept)))
+        if unswept:
+            touched.add((flow_id, None))

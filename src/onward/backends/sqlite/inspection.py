@@ -9,7 +9,7 @@ from onward.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Repl
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sql.overview import overview
-from onward.backends.sqlite import holds
+from onward.backends.sqlite import flows, holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.job.states import State, state_named
@@ -42,13 +42,13 @@ class SqliteInspection(SqlInspection[Transaction]):
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         def act(tx: Transaction) -> dict[str, State]:
             found = tx.rows("states_of", (as_json(ids),))
-            waiting = [rowid for rowid, _, state in found if state != State.EXECUTING]
-            running = [rowid for rowid, _, state in found if state == State.EXECUTING]
+            waiting = [rowid for rowid, _, state, _ in found if state != State.EXECUTING]
+            running = [rowid for rowid, _, state, _ in found if state == State.EXECUTING]
             if waiting:
                 cancel_waiting(tx, waiting, reason)
             if running:
                 tx.run("ask_to_cancel", (as_json(running), reason))
-            return {job_id: state_named(state) for _, job_id, state in found}
+            return {job_id: state_named(state) for _, job_id, state, _ in found}
 
         states = self._write(act)
         return [cancelled(states, job_id) for job_id in ids]
@@ -56,7 +56,7 @@ class SqliteInspection(SqlInspection[Transaction]):
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         def act(tx: Transaction) -> set[str]:
             found = tx.rows("states_of", (as_json(ids),))
-            later = {job_id: rowid for rowid, job_id, state in found if state in _LATER}
+            later = {job_id: rowid for rowid, job_id, state, waits in found if state in _LATER and not waits}
             if later:
                 tx.wakes = True
                 tx.run("make_due", (as_json(list(later.values())), tx.now))
@@ -88,7 +88,10 @@ class SqliteInspection(SqlInspection[Transaction]):
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
         if doomed:
-            tx.run("forget_finished", (as_json(list(doomed)),))
+            gone = tx.rows("forget_finished", (as_json(list(doomed)),))
+            if ended := sorted({flow for (flow,) in gone if flow is not None}):
+                over = [flow for (flow,) in tx.rows("drop_flows", (as_json(ended),))]
+                tx.run("drop_nodes", (as_json(over),))
             tx.ask("forget_runs", ids=list(doomed))
             tx.ask("forget_notes", ids=list(doomed))
         return doomed
@@ -114,11 +117,14 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     named = tx.rows("tombstones_among", (as_json(query.ids or ()),))
     replayed = Replayed(ids=[], skipped={job_id: "tombstone" for (job_id,) in named})
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    for job_id, expires_at, unique_key in tx.rows("replayable", (as_json(ids),)):
+    members: dict[str, tuple[str, str]] = {}
+    for job_id, expires_at, unique_key, flow, node in tx.rows("replayable", (as_json(ids),)):
         if expires_at is not None and expires_at <= tx.now:
             replayed.skipped[job_id] = "expired"
         elif tx.run("revive", (job_id, tx.now)):
             replayed.ids.append(job_id)
+            if flow is not None:
+                members[job_id] = flow, node or ""
             if fresh:
                 tx.run("drop_notes", (job_id,))
         else:
@@ -126,5 +132,9 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
             replayed.skipped[job_id] = f"key held by {holder[1] if holder else job_id}"
     if replayed.ids:
         tx.wakes = True
-        tx.run("forget_finished", (as_json(replayed.ids),))
+        tx.rows("forget_finished", (as_json(replayed.ids),))
+    if members:
+        ended_again = flows.replayed(tx, members)
+        kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
+        return Replayed(ids=kept, skipped=replayed.skipped | ended_again)
     return replayed

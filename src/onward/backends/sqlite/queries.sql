@@ -98,7 +98,7 @@ UPDATE onward_jobs INDEXED BY onward_jobs_owner_idx SET owner = ?2 WHERE owner =
 
 -- name: leases_of
 SELECT rowid, id, delivery, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent, idempotency_key,
-       idempotency_ttl, single_instance, queue, started_at, sealed, lane
+       idempotency_ttl, single_instance, flow IS NOT NULL, queue, started_at, sealed, lane
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE owner = ?1 AND state = 'executing'
  ORDER BY id;
@@ -193,10 +193,10 @@ UPDATE onward_jobs SET state = 'available', booked = NULL
 -- sealed bytes end to end, but for long ones.  And whether lanes or a limit decide here: then a walk chooses instead.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
-               AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
+               AND coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
-                        spent, idempotency_key, idempotency_ttl, single_instance))) AS columns,
+                        spent, idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL))) AS columns,
        CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
        EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
                 WHERE queue = ?1 AND state = 'available' AND lane <> '')
@@ -210,7 +210,7 @@ SELECT json_group_array(
 -- name: candidates_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent,
-       idempotency_key, idempotency_ttl, single_instance, queue, ?2, sealed
+       idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL, queue, ?2, sealed
   FROM json_each(?1) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  WHERE (state = 'available' OR state IN ('scheduled', 'retryable') AND available_at <= ?2)
@@ -280,10 +280,10 @@ SELECT json_group_array(json_array(rowid, id, crashes, cost))
 -- What `candidates` returns, of the jobs that a walk has chosen.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
-               AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
+               AND coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NULL,
              json_array(job.rowid, job.id, delivery + 1, length(sealed)),
              json_array(job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits,
-                        parked_since, spent, idempotency_key, idempotency_ttl, single_instance))),
+                        parked_since, spent, idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL))),
        CAST(group_concat(iif(length(sealed) <= ?2, sealed, ''), '') AS BLOB)
   FROM json_each(?1) AS wanted CROSS JOIN onward_jobs AS job ON job.rowid = wanted.value;
 
@@ -373,15 +373,19 @@ SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10
 
 -- name: finish
 -- Leases come as one object, {id: token}, or {id: [token, start, length]} where a result lies in the bytes of all results.
--- An upsert: no row that happens to be there can make a settlement fail.
+-- An upsert: no row that happens to be there can make a settlement fail.  ?9: 0 keeps a tombstone, 1 the whole, 2 the whole
+-- if the job's flow is there.
 INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, reason, progress, result, sealed)
+       single_instance, lane, cost, flow, node, reason, progress, result, sealed)
 SELECT job.id, ?3, ?4, queue, job, rank, delivery, attempts + ?5, crashes + ?6, interruptions + ?7, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, lane, cost, ?8, progress,
-       CASE WHEN lease.atom IS NULL THEN substr(?10, lease.value ->> 1, lease.value ->> 2) END, CASE WHEN ?9 THEN sealed END
+       idempotency_ttl, single_instance, lane, cost, flow, node, ?8, progress,
+       CASE WHEN lease.atom IS NULL AND (?9 <> 2 OR EXISTS (SELECT 1 FROM onward_flows WHERE onward_flows.id = job.flow))
+            THEN substr(?10, lease.value ->> 1, lease.value ->> 2)
+       END,
+       CASE WHEN iif(?9 = 2, EXISTS (SELECT 1 FROM onward_flows WHERE onward_flows.id = job.flow), ?9) THEN sealed END
   FROM json_each(?1) AS lease
  CROSS JOIN onward_jobs AS job ON job.id = lease.key
  WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing';
@@ -392,6 +396,15 @@ DELETE FROM onward_jobs
                    FROM json_each(?1) AS lease
                   CROSS JOIN onward_jobs AS job ON job.id = lease.key
                   WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing');
+
+-- name: leave_members
+-- The same where members of flows are among them: of which nodes.
+DELETE FROM onward_jobs
+ WHERE rowid IN (SELECT job.rowid
+                   FROM json_each(?1) AS lease
+                  CROSS JOIN onward_jobs AS job ON job.id = lease.key
+                  WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing')
+RETURNING flow, node;
 
 -- name: put_back
 -- nack, snooze and park: due later, and waiting is counted anew.  What a job awaits counts while it is scheduled, and every
@@ -435,14 +448,16 @@ SELECT id, delivery, attempts, 'ack', state, ?3, ?4, owner, ?5, ?6, ?7
 ON CONFLICT DO NOTHING;
 
 -- name: dead_leases
-SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance
+SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance,
+       flow IS NOT NULL
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE owner = ?1 AND state = 'executing' AND (?2 IS NULL OR queue = ?2)
  ORDER BY id;
 
 -- name: orphans
 -- By the leases, not by the sessions: whatever became of its session's row, a lease without a session is found.
-SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance
+SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance,
+       flow IS NOT NULL
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
@@ -452,18 +467,21 @@ SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, ide
 INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, reason, progress, sealed)
+       single_instance, lane, cost, flow, node, reason, progress, sealed)
 SELECT id, 'cancelled', ?2, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, ?3, progress, sealed
+       single_instance, lane, cost, flow, node, ?3, progress, sealed
   FROM onward_jobs
  WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing';
 
 -- name: forget_waiting
-DELETE FROM onward_jobs WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing';
+-- And tell which of them were members, of which nodes.
+DELETE FROM onward_jobs WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing' RETURNING flow, node;
 
 -- name: states_of
-SELECT job.rowid, job.id, job.state FROM json_each(?1) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value;
+-- And whether a job waits for its node: then it cannot be made due.
+SELECT job.rowid, job.id, job.state, job.state = 'scheduled' AND job.awaits IS ''
+  FROM json_each(?1) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value;
 
 -- name: ask_to_cancel
 -- The first reason stands.
@@ -481,7 +499,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
-       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost
+       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost, job.flow, job.node
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
@@ -490,7 +508,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
-       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost
+       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost, done.flow, done.node
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -723,7 +741,7 @@ SELECT owner, lease_for, host, pid, version, expires_at,
  ORDER BY owner;
 
 -- name: replayable
-SELECT done.id, done.expires_at, done.unique_key
+SELECT done.id, done.expires_at, done.unique_key, done.flow, done.node
   FROM json_each(?1) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -734,15 +752,16 @@ SELECT done.id FROM json_each(?1) AS wanted CROSS JOIN onward_finished AS done O
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job, sealed)
 SELECT id, queue, 'available', rank, ?2, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
+       unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job, sealed
   FROM onward_finished
  WHERE id = ?1
 ON CONFLICT DO NOTHING;
 
 -- name: forget_finished
-DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(?1));
+-- And tell of which flows they were.
+DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(?1)) RETURNING flow;
 
 -- name: forget_runs
 -- What belongs to a live job of the same id, which was enqueued anew, stays.
@@ -780,7 +799,7 @@ ON CONFLICT (job_id, name) DO UPDATE SET value = excluded.value;
 -- name: wake_signalled
 -- If it waits for a signal that is there.
 UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
- WHERE id = ?1 AND state = 'scheduled' AND awaits IS NOT NULL
+ WHERE id = ?1 AND state = 'scheduled' AND awaits <> ''
    AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = ?1 AND name = '!' || onward_jobs.awaits);
 
 -- name: forget_notes
@@ -793,7 +812,16 @@ DELETE FROM onward_notes
 DELETE FROM onward_notes WHERE job_id = ?1;
 
 -- name: next_finished
-SELECT id, queue, state, finished_at, sealed IS NULL, :now FROM onward_finished WHERE id > :after ORDER BY id LIMIT :limit;
+-- Of a member, its flow's end counts; while that is not over, it is kept.
+SELECT id, queue, state,
+       iif(flow IS NULL, finished_at,
+           coalesce((SELECT max(finished_at, coalesce(over_at, 9223372036854775807)) FROM onward_flows WHERE onward_flows.id = flow),
+                    finished_at)),
+       sealed IS NULL, :now
+  FROM onward_finished
+ WHERE id > :after
+ ORDER BY id
+ LIMIT :limit;
 
 -- name: drop_spent_holds
 DELETE FROM onward_holds
@@ -915,6 +943,268 @@ DELETE FROM onward_gates
  WHERE queue = :queue AND lane = :lane AND full_at = :full_at AND charged_at = :charged_at AND shut_until = :shut_until
    AND shut_for = :shut_for;
 
+-- Flows.  Every write that ends a member looks at its flow, last in its transaction; the write lock of the file serves as
+-- the lock of the flow's row.
+
+-- name: store_flow
+INSERT INTO onward_flows (id, name, created_at, added_at, stop_on_failure, closed) VALUES (?1, ?2, ?3, ?3, ?4, ?5)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: store_nodes
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
+SELECT ?1, new.value ->> 0, new.key, new.value -> 1, new.value ->> 2, new.value ->> 3 FROM json_each(?2) AS new;
+
+-- name: node_states
+SELECT node.name, node.state, flow.stopped OR flow.cancelled IS NOT NULL
+  FROM onward_flows AS flow CROSS JOIN json_each(?2) AS wanted
+ CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = wanted.value
+ WHERE flow.id = ?1;
+
+-- name: enqueue_members
+-- Like `enqueue_alike_or_not`, of one node.  ?17: an id that is finished is left out, too.
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, lane, cost, flow, node, awaits, sealed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, CASE WHEN ?13 THEN new.value ->> 3 END,
+       CASE WHEN ?13 THEN new.value ->> 4 END, ?14, ?15, ?16, substr(?12, new.value ->> 1, new.value ->> 2)
+  FROM json_each(?11) AS new
+ WHERE NOT (?17 AND EXISTS (SELECT 1 FROM onward_finished WHERE onward_finished.id = new.key))
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: enqueue_member
+-- Like `enqueue_or_not`: one that has a unique key.
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, unique_key, key_held, lane, cost, sealed, flow, node, awaits)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: count_added
+UPDATE onward_nodes SET total = total + ?3, swept = iif(?4, '', swept) WHERE flow = ?1 AND name = ?2;
+
+-- name: note_added
+UPDATE onward_flows SET added_at = ?2, unswept = max(unswept, ?3) WHERE id = ?1;
+
+-- name: flows_to_look_at
+-- Of the flows in whose nodes a job has ended, [[flow, node], …], those in which something changes: it was the last live
+-- job of its node, or the first that failed, or a step was left.
+SELECT flow.id
+  FROM json_each(?1) AS touched
+ CROSS JOIN onward_flows AS flow ON flow.id = touched.value ->> 0
+ CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = touched.value ->> 1
+ WHERE flow.unswept
+    OR NOT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+                    WHERE onward_jobs.flow = touched.value ->> 0 AND onward_jobs.node = touched.value ->> 1
+                      AND onward_jobs.flow IS NOT NULL)
+    OR NOT node.failed AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
+                                    WHERE onward_finished.flow = touched.value ->> 0 AND onward_finished.node = touched.value ->> 1
+                                      AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled'));
+
+-- name: flow
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at FROM onward_flows WHERE id = ?1;
+
+-- name: nodes_of
+SELECT place, name, comes_after, opens_when, state, failed, total, swept FROM onward_nodes WHERE flow = ?1;
+
+-- name: live_nodes
+-- Of these nodes, those of which a job is live.
+SELECT wanted.value FROM json_each(?2) AS wanted
+ WHERE EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+                WHERE flow = ?1 AND node = wanted.value AND flow IS NOT NULL);
+
+-- name: failed_nodes
+-- Of these nodes, those of which a job has failed.
+SELECT wanted.value FROM json_each(?2) AS wanted
+ WHERE EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
+                WHERE flow = ?1 AND node = wanted.value AND flow IS NOT NULL AND state IN ('discarded', 'cancelled'));
+
+-- name: change_nodes
+-- [[name, state, failed, swept], …].  An upsert of rows that are there: an update would go through all nodes for each.
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, failed, swept)
+SELECT ?1, new.value ->> 0, 0, '[]', 'succeeded', new.value ->> 1, new.value ->> 2, new.value ->> 3
+  FROM json_each(?2) AS new
+ WHERE true
+ON CONFLICT (flow, name) DO UPDATE SET state = excluded.state, failed = excluded.failed, swept = excluded.swept;
+
+-- name: change_flow
+UPDATE onward_flows SET stopped = ?2, cancelled = ?3, over_at = ?4, unswept = ?5 WHERE id = ?1;
+
+-- name: waiting_members
+SELECT rowid, id
+  FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+ WHERE flow = ?1 AND node = ?2 AND id > ?3 AND flow IS NOT NULL AND state = 'scheduled' AND awaits IS ''
+ ORDER BY id
+ LIMIT ?4;
+
+-- name: members_to_end
+SELECT rowid, id, state
+  FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+ WHERE flow = ?1 AND node = ?2 AND id > ?3 AND flow IS NOT NULL AND (state <> 'executing' OR cancel_reason IS NULL)
+ ORDER BY id
+ LIMIT ?4;
+
+-- name: open_members
+-- Their own delay counts from now, ?2; ?3 is the first time that is no instant.
+UPDATE onward_jobs
+   SET awaits = NULL,
+       available_at = iif(available_at >= 2 * ?3, max(?2, available_at - 2 * ?3), ?2 + max(0, available_at - ?3)),
+       state = iif(iif(available_at >= 2 * ?3, max(?2, available_at - 2 * ?3), ?2 + max(0, available_at - ?3)) <= ?2,
+                   'available', 'scheduled')
+ WHERE rowid IN (SELECT value FROM json_each(?1)) AND state = 'scheduled' AND awaits IS ''
+RETURNING id, state;
+
+-- name: close_flow
+UPDATE onward_flows SET closed = 1 WHERE id = ?1 AND NOT closed RETURNING id;
+
+-- name: cancel_flow
+-- The first reason stands.
+UPDATE onward_flows SET cancelled = coalesce(cancelled, ?2), closed = 1, unswept = 1 WHERE id = ?1 AND over_at IS NULL RETURNING id;
+
+-- name: sweep_nodes
+-- Go through the jobs of these nodes again.
+UPDATE onward_nodes SET swept = '' WHERE flow = ?1 AND name IN (SELECT value FROM json_each(?2));
+
+-- name: has_steps_left
+SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = ?1 AND unswept);
+
+-- name: is_leased
+SELECT 1 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
+
+-- name: revive_members
+-- All of a node that failed and may still run; they wait until their node opens.
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
+SELECT id, queue, 'scheduled', rank, ?4, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
+       unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job, sealed
+  FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE flow = ?1 AND node = ?2 AND flow IS NOT NULL AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
+   AND (expires_at IS NULL OR expires_at > ?3)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: await_node
+-- Members that were replayed; one whose flow is gone is a plain job.
+UPDATE onward_jobs SET state = 'scheduled', awaits = '', available_at = ?2
+ WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'available'
+   AND EXISTS (SELECT 1 FROM onward_nodes WHERE onward_nodes.flow = onward_jobs.flow AND onward_nodes.name = onward_jobs.node);
+
+-- name: reasons_of
+SELECT done.id, coalesce(done.reason, '') FROM json_each(?1) AS wanted
+ CROSS JOIN onward_finished AS done ON done.id = wanted.value;
+
+-- name: flows
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows
+ WHERE id < coalesce(?1, x'')
+ ORDER BY id DESC
+ LIMIT ?2;
+
+-- name: flows_running
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows INDEXED BY onward_flows_running_idx
+ WHERE over_at IS NULL AND id < coalesce(?1, x'')
+ ORDER BY id DESC
+ LIMIT ?2;
+
+-- name: flows_named
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows INDEXED BY onward_flows_name_idx
+ WHERE name = ?3 AND id < coalesce(?1, x'') AND (NOT ?4 OR over_at IS NULL)
+ ORDER BY id DESC
+ LIMIT ?2;
+
+-- name: member_counts
+-- Of each node; every count stops at the limit.
+WITH live (node, states) AS MATERIALIZED (
+    SELECT node.name, (SELECT json_array(sum(state = 'scheduled'), sum(state = 'available'), sum(state = 'executing'),
+                                         sum(state = 'retryable'))
+                         FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+                                WHERE flow = ?1 AND onward_jobs.node = node.name AND flow IS NOT NULL LIMIT ?2))
+      FROM onward_nodes AS node
+     WHERE node.flow = ?1
+)
+SELECT node, coalesce(states ->> 0, 0), coalesce(states ->> 1, 0), coalesce(states ->> 2, 0), coalesce(states ->> 3, 0),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
+                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'completed' LIMIT ?2)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
+                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'discarded' LIMIT ?2)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
+                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'cancelled' LIMIT ?2))
+  FROM live;
+
+-- name: node_names
+SELECT name FROM onward_nodes WHERE flow = :flow;
+
+-- name: page_of_node_oldest
+-- Four walks along the ids, merged: SQLite orders what has ended by state first.
+SELECT id FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+ WHERE :live AND flow = :flow AND node = :node AND flow IS NOT NULL AND id > :after
+   AND (:everything OR state IN (SELECT value FROM json_each(:states)))
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :discarded AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'discarded' AND id > :after
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :cancelled AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'cancelled' AND id > :after
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :completed AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'completed' AND id > :after
+   AND sealed IS NOT NULL AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: page_of_node_newest
+SELECT id FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+ WHERE :live AND flow = :flow AND node = :node AND flow IS NOT NULL AND id < coalesce(:after, x'')
+   AND (:everything OR state IN (SELECT value FROM json_each(:states)))
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :discarded AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'discarded' AND id < coalesce(:after, x'')
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :cancelled AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'cancelled' AND id < coalesce(:after, x'')
+   AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ UNION ALL
+SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE :completed AND flow = :flow AND node = :node AND flow IS NOT NULL AND state = 'completed' AND id < coalesce(:after, x'')
+   AND sealed IS NOT NULL AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: flows_that_stand_still
+-- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+SELECT id, name, unswept, NOT closed AND added_at <= ?1
+  FROM onward_flows AS flow INDEXED BY onward_flows_running_idx
+ WHERE over_at IS NULL
+   AND (unswept
+        OR NOT closed AND added_at <= ?1
+        OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node
+                                WHERE node.flow = flow.id AND node.state = 'open'
+                                  AND NOT EXISTS (SELECT 1 FROM onward_jobs AS job INDEXED BY onward_jobs_flow_idx
+                                                   WHERE job.flow = flow.id AND job.node = node.name AND job.flow IS NOT NULL))
+                       OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node
+                                       WHERE node.flow = flow.id AND node.state IN ('waiting', 'open'))))
+ ORDER BY id
+ LIMIT ?2;
+
+-- name: drop_flows
+-- Those of these that are over and have no job any more.
+DELETE FROM onward_flows
+ WHERE id IN (SELECT value FROM json_each(?1)) AND over_at IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
+                    WHERE flow = onward_flows.id AND flow IS NOT NULL)
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx WHERE flow = onward_flows.id AND flow IS NOT NULL)
+RETURNING id;
+
+-- name: drop_nodes
+DELETE FROM onward_nodes WHERE flow IN (SELECT value FROM json_each(?1));
+
 -- Transfer between stores.
 
 -- name: reservations
@@ -973,16 +1263,18 @@ ON CONFLICT (kind, key) DO UPDATE
 
 -- name: damaged_jobs
 -- Live jobs with values that no worker writes; the code that reads them says which.
--- The counters end one below what a claim may write.
-SELECT rowid, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
+-- The counters end one below what a claim may write.  A job that waits for its node is due at no instant.
+SELECT rowid, id, queue, job, sealed, state, rank,
+       iif(state = 'scheduled' AND awaits IS '' AND available_at BETWEEN 0 AND 760206902399999999, enqueued_at, available_at), expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, lane, cost, :now
+       progress, owner, lane, cost, :now, flow, node
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
     OR crashes NOT BETWEEN 0 AND 2147483646 OR interruptions NOT BETWEEN 0 AND 2147483646
     OR waits NOT BETWEEN 0 AND 2147483646 OR max_crashes NOT BETWEEN 1 AND 2147483646 OR rank NOT BETWEEN -100 AND 100
-    OR available_at NOT BETWEEN 0 AND 253402300799999999 OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
+    OR available_at NOT BETWEEN 0 AND iif(state = 'scheduled' AND awaits IS '', 760206902399999999, 253402300799999999)
+    OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
     OR idempotency_ttl NOT BETWEEN 0 AND 253402300799999999 OR expires_at NOT BETWEEN 0 AND 253402300799999999
     OR started_at NOT BETWEEN 0 AND 253402300799999999 OR parked_since NOT BETWEEN 0 AND 253402300799999999
  LIMIT 1000;

@@ -31,6 +31,7 @@ class _Lease(NamedTuple):
     idempotency_key: str | None
     idempotency_ttl: int
     single_instance: str | None
+    member: int
 
     def keyed(self) -> holds.Keyed | None:
         if self.idempotency_key is None and self.single_instance is None:
@@ -93,5 +94,6 @@ def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[He
 def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -> Reaped:
     lost = Lost(*lease[:6])
     leased = Leased(lease.cancel_reason, lease.crashes, lease.max_crashes)
-    to = moves.plan(lost.settlement(cause, crashed=crashed), leased, now=now)
+    settlement = lost.settlement(cause, crashed=crashed, member=bool(lease.member))
+    to = moves.plan(settlement, leased, now=now)
     return lost.reaped(to, cause, crashed=crashed)

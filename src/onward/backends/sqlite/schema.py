@@ -10,7 +10,9 @@ from onward.backends.sql.migrations import Migration
 from onward.backends.sql.sections import TABLES
 from onward.backends.sql.text import TextColumns
 
-__all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
+__all__ = ["FLOW_TABLES", "Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
+
+FLOW_TABLES = ("flows", "nodes")
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS onward_migrations "
@@ -39,7 +41,7 @@ def missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
 
 def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextColumns]:
     """Yield the columns of each table that hold text."""
-    for name in TABLES:
+    for name in (*TABLES, *FLOW_TABLES):
         described = connection.execute(f"PRAGMA table_info({prefix}{name})").fetchall()
         texts = [(column, key) for _, column, kind, _, _, key in described if kind == "TEXT"]
         yield TextColumns(f"{prefix}{name}", [column for column, _ in texts], [column for column, key in texts if key])

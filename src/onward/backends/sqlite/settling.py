@@ -19,6 +19,7 @@ from typing import NamedTuple
 from onward.backends.sql.limits import change_gate
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sqlite import enqueueing, holds, notes
+from onward.backends.sqlite.flows import touch
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
 from onward.job.lease import Lease
@@ -167,9 +168,10 @@ class _End(NamedTuple):
 class _Ended:
     """Leases that end in the same way, and the result of each."""
 
-    __slots__ = ("_length", "_places", "_results", "_tokens", "count")
+    __slots__ = ("_length", "_places", "_results", "_tokens", "count", "members")
 
     def __init__(self) -> None:
+        self.members = False  # whether members of flows are among them
         self.count = 0  # more than there are leases if the batch names one twice: then not all can be applied
         self._tokens: dict[str, int] = {}
         self._places: dict[str, tuple[int, int, int]] = {}  # see the statement
@@ -189,7 +191,13 @@ class _Ended:
         tokens = as_json(self._tokens)
         leases = as_json({**self._tokens, **self._places}) if self._places else tokens
         moved = tx.run("finish", (leases, *end, b"".join(self._results)))
-        return moved == self.count and tx.run("leave", (tokens, end.owner)) == self.count
+        if moved != self.count:
+            return False
+        if not self.members:
+            return tx.run("leave", (tokens, end.owner)) == self.count
+        left = tx.rows("leave_members", (tokens, end.owner))
+        touch(tx.touched, left)
+        return len(left) == self.count
 
 
 class Moves:
@@ -212,10 +220,14 @@ class Moves:
         self._runs.append((*fence, move, _WORD[to], at, duration_ms, failure.kind, failure.message, failure.traceback))
 
     def complete(self, owner: str, acks: Iterable[Settlement], *, at: int) -> None:
-        for (reason, keep), alike in groupby(acks, key=attrgetter("reason", "keep")):
-            ended = self._finished[_End(owner, "completed", at, 1, 0, 0, reason, int(keep))]
+        for (reason, keep, member), alike in groupby(acks, key=attrgetter("reason", "keep", "lease.member")):
+            # Those behind a member may want its result.
+            ended = self._finished[
+                _End(owner, "completed", at, 1, 0, 0, reason, 2 if member and not keep else int(keep))
+            ]
+            ended.members = ended.members or member
             for ack in alike:
-                ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep else None)
+                ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep or member else None)
 
     def plan(self, settlement: Settlement, leased: Leased, *, now: int) -> State:
         """Gather the writes of one settlement; return the state that it leads to."""
@@ -227,7 +239,9 @@ class Moves:
         if what.to in FINISHED:
             counters = what.attempts, what.crashes, what.interruptions
             end = _End(owner, _WORD[what.to], now, *counters, what.reason, int(settlement.keep))
-            self._finished[end].add(job_id, token, settlement.result if settlement.keep else None)
+            ended = self._finished[end]
+            ended.members = ended.members or lease.member
+            ended.add(job_id, token, settlement.result if settlement.keep else None)
         elif what.due is None:
             self._released.append(fence)
         elif what.crashes:

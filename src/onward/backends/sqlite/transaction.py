@@ -18,10 +18,13 @@ from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
 from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
 
-__all__ = ["Parameters", "Row", "Transaction", "Transactions", "as_json"]
+__all__ = ["Parameters", "Row", "Touched", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
+Touched = set[
+    tuple[str, str | None]
+]  # flows to look at, and the nodes of which jobs have ended; None: look in any case
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
@@ -64,14 +67,15 @@ class RunsStatements(Protocol):
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_connection", "_sql", "now", "wakes", "woken")
+    __slots__ = ("_connection", "_sql", "now", "touched", "wakes", "woken")
 
     def __init__(self, connection: RunsStatements, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
         self.wakes = False  # a job became due: wake a worker after the commit
-        self.woken: list[str] = []  # jobs that waited for a key, and are due now
+        self.woken: list[str] = []  # jobs that waited for a key or for their node, and are due now
+        self.touched: Touched = set()
 
     def run(self, name: str, parameters: Parameters = ()) -> int:
         """Run a writing statement; return the number of rows it wrote."""
@@ -113,10 +117,12 @@ class Transaction:
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Roll back only what the block wrote, if it raises."""
+        touched = set(self.touched)
         self._connection.execute("SAVEPOINT attempt")
         try:
             yield
         except BaseException:
+            self.touched = touched
             # A full disk may have rolled back everything, savepoint and all.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK TO attempt")
@@ -136,12 +142,15 @@ class Transactions:
         *,
         clock: Clock,
         wake: Callable[[], None],
+        look: Callable[[Transaction], None],
     ) -> None:
+        """``look``: what a transaction does last, if it has touched flows."""
         self._store = store
         self._connections = connections
         self._sql = sql
         self._clock = clock
         self._wake = wake
+        self._look = look
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -151,6 +160,8 @@ class Transactions:
         with self._connections.writing() as connection:
             tx = Transaction(connection, self._sql, self._clock.micros())
             yield tx
+            if tx.touched:
+                self._look(tx)
         if tx.wakes:
             self._wake()
 

@@ -68,6 +68,9 @@ CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, availab
     WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
 CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)
     WHERE single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+-- The members of a flow that are live, by node.
+CREATE INDEX onward_jobs_flow_idx ON onward_jobs (flow, node, id)
+    WHERE flow IS NOT NULL;
 
 CREATE TABLE onward_finished (
     id TEXT NOT NULL PRIMARY KEY,
@@ -107,6 +110,7 @@ CREATE TABLE onward_finished (
 CREATE INDEX onward_finished_discarded_idx ON onward_finished (id, state) WHERE state = 'discarded';
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id, state) WHERE state = 'cancelled';
 CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id, sealed) WHERE sealed IS NULL;
+CREATE INDEX onward_finished_flow_idx ON onward_finished (flow, node, state, id) WHERE flow IS NOT NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
@@ -211,4 +215,39 @@ CREATE TABLE onward_gates (
     PRIMARY KEY (queue, lane),
     CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
            AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999)
+) STRICT, WITHOUT ROWID;
+
+-- Flows and their nodes.  How many jobs of a node are live is never counted in a row: it is looked up.
+CREATE TABLE onward_flows (
+    id TEXT NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    added_at INTEGER NOT NULL,                      -- when the last job was added
+    stop_on_failure INTEGER NOT NULL,
+    closed INTEGER NOT NULL,                        -- 0: jobs are still added from outside
+    stopped INTEGER NOT NULL DEFAULT 0,
+    cancelled TEXT,                                 -- not null: it was cancelled as a whole, and why
+    over_at INTEGER,
+    unswept INTEGER NOT NULL DEFAULT 0,             -- 1: a node of it has jobs that are to be made due, or cancelled
+    CHECK (id <> '' AND stop_on_failure IN (0, 1) AND closed IN (0, 1) AND stopped IN (0, 1) AND unswept IN (0, 1)),
+    CHECK (created_at BETWEEN 0 AND 253402300799999999 AND added_at BETWEEN 0 AND 253402300799999999
+           AND (over_at IS NULL OR over_at BETWEEN 0 AND 253402300799999999))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX onward_flows_running_idx ON onward_flows (id) WHERE over_at IS NULL;
+CREATE INDEX onward_flows_name_idx ON onward_flows (name, id);
+
+CREATE TABLE onward_nodes (
+    flow TEXT NOT NULL,
+    name TEXT NOT NULL,
+    place INTEGER NOT NULL,                         -- in the order in which each comes after those that it names
+    comes_after TEXT NOT NULL,                      -- names, as JSON
+    opens_when TEXT NOT NULL,                       -- succeeded, failed, finished
+    state TEXT NOT NULL,
+    failed INTEGER NOT NULL DEFAULT 0,              -- 1: a job of it was discarded or cancelled
+    total INTEGER NOT NULL DEFAULT 0,               -- jobs that were added to it
+    swept TEXT,                                     -- null: all of its jobs are as its state says; else those up to this id
+    PRIMARY KEY (flow, name),
+    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND failed IN (0, 1) AND total >= 0),
+    CHECK (state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped') AND json_valid(comes_after))
 ) STRICT, WITHOUT ROWID;
