@@ -125,7 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 f"{SQLITE}/backend.py",
                 """\
         with self._writing() as tx:
-            return reaping.reap(""",
+            steps_left = owner""",
                 """\
         if owner is None:
             with self._reading() as tx:
@@ -133,7 +133,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 owners = tx._connection.execute(expired, (tx.now,)).fetchall()
             return [reaped for (dead,) in owners for reaped in self.reap(owner=dead, cause=cause)]
         with self._writing() as tx:
-            return reaping.reap(""",
+            steps_left = owner""",
             ),
         ),
         (f"{LOCKS}::test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_meanwhile",),
@@ -1156,7 +1156,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M182",
         "a job takes the lanes of another whose name goes on with a dot",
-        (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + chr(0x10FFFF)", "group[:-1]"),),
+        (Edit("src/onward/flow/lanes.py", "group[:-1] + _BEGIN + _LAST", "group[:-1]"),),
         (f"{ON_MEMORY}::test_jobs_whose_names_begin_alike_are_counted_apart",),
     ),
     Mutant(
