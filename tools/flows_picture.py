@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = Path()) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.flows_picture", description="Draw flows.")
     parser.add_argument("command", choices=["check", "write"])
     command = parser.parse_args(arguments).command
+    logging.getLogger("onward").addHandler(logging.NullHandler())  # jobs of some pictures fail
     page = (root / PAGE).read_text(encoding="utf-8")
     current = _PICTURE.sub(lambda found: f"{found[1]}\n```text\n{picture(found['name'])}\n```\n\n{found[4]}", page)
     if command == "write":
@@ -43,7 +44,6 @@ def main(arguments: Sequence[str] | None = None, root: Path = Path()) -> int:
 
 def picture(name: str) -> str:
     """Run a flow, and draw what became of it."""
-    logging.getLogger("onward").addHandler(logging.NullHandler())  # jobs of some pictures fail
     _, nodes = ran(name)
     lines = draw([(node.name, node.after) for node in nodes])
     told = []
