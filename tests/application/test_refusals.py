@@ -141,7 +141,7 @@ def test_one_bad_call_of_many_stores_none_of_them(jobs, bad):
 
 @pytest.mark.parametrize("call", ["text", b"bytes", 7, None])
 def test_something_that_is_no_call_among_many(add, call):
-    with pytest.raises(ArgumentError, match="tuples of arguments"):
+    with pytest.raises(ArgumentError, match="a call is a tuple of arguments"):
         add.enqueue_many([(1,), call])
 
 

@@ -24,7 +24,7 @@ from onward.cli import main
 from tests.damage.broker_cells import EXPIRING
 from tests.damage.cells import CELLS, Cell
 from tests.damage.corpus import HOSTILE
-from tests.damage.scenes import MORE_JOBS, SCENES
+from tests.damage.scenes import MORE_JOBS, OF_LIMITS, PACED_JOB, SCENES
 from tests.waiting import eventually
 
 HEALTHY = range(100_000, 100_005)
@@ -75,7 +75,7 @@ def damaged(cells, table, scene, shop, scale):
 def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop, start, report, request, scale):
     shop = open_shop(dead_letter_queue="dead", **getattr(store, "settings", {}))
     with (shop.folder / "shop.py").open("a") as file:
-        file.write(MORE_JOBS)
+        file.write(MORE_JOBS + PACED_JOB if table in OF_LIMITS else MORE_JOBS)
     engine = request.node.callspec.params["store"]
     healthy = shop.plain.enqueue_many([(n,) for n in HEALTHY])
     cells = CELLS[engine](store)
