@@ -187,14 +187,16 @@ def on_postgres(server):
 
     def overwrite(table, column, value, job_id):
         with psycopg.connect(url) as connection:
-            ((name, meaning),) = connection.execute(
+            checks = connection.execute(
                 "SELECT conname, pg_get_expr(conbin, conrelid) FROM pg_constraint "
                 "WHERE contype = 'c' AND conrelid = %s::regclass",
                 (f"onward_{table}",),
-            )
-            connection.execute(f"ALTER TABLE onward_{table} DROP CONSTRAINT {name}")
+            ).fetchall()
+            for name, _ in checks:
+                connection.execute(f"ALTER TABLE onward_{table} DROP CONSTRAINT {name}")
             connection.execute(f"UPDATE onward_{table} SET {column} = %s WHERE id = %s", (value, job_id))
-            connection.execute(f"ALTER TABLE onward_{table} ADD CONSTRAINT {name} CHECK {meaning} NOT VALID")
+            for name, meaning in checks:
+                connection.execute(f"ALTER TABLE onward_{table} ADD CONSTRAINT {name} CHECK ({meaning}) NOT VALID")
 
     return url, overwrite
 
