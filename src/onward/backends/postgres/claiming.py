@@ -10,6 +10,7 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.postgres import holds
+from onward.backends.postgres.flows import touch_expired
 from onward.backends.postgres.lanes import LaneClaims, LaneWalk
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
@@ -36,6 +37,7 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
     idempotency_key: str | None
     idempotency_ttl: int
     single_instance: str | None
+    member: bool
     lane: str | None
 
 
@@ -98,7 +100,9 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
     """Return the new leases, in claim order."""
     if asked.pinned is not None:
         marks.tell(pinned=bool(asked.pinned.value()))
-    marks.promoted(asked.queues, exhausted=asked.promoted.value() < asked.claim.limit, now=held.now)
+    ((promoted, expired),) = asked.promoted.rows()
+    touch_expired(tx, expired)
+    marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
     rows = [] if asked.claimed is None else asked.claimed.rows()
     if asked.claimed is None or (rows and rows[0][_ID] is None):
         return _by_lanes(tx, asked, lanes, held)
@@ -179,6 +183,7 @@ def _with(lease: Lease, special: _Special, hold: Hold, holder: str | None) -> Le
         parked_since=special.parked_since,
         spent=special.spent,
         lane=special.lane,
+        member=special.member,
         hold=hold,
         holder=holder,
     )
