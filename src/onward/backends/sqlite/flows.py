@@ -42,7 +42,7 @@ _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 class Looked(NamedTuple):
     """What a look at one flow has done."""
 
-    opened: list[str]  # jobs that are due now
+    opened: list[str]  # jobs that are due now, or when their delay has passed
     changed: bool
     unswept: bool  # a step is left
 
@@ -230,7 +230,7 @@ def _sweep_node(flow: _Flow, node: Node, now: int, room: int) -> NamedSteps[_Swe
         return _Swept()
     if node.state is NodeState.OPEN:
         opened = yield Named("open_members", (listed, now, NEVER))
-        return _Swept(len(rows), 0, [job_id for job_id, state in opened if state == State.AVAILABLE])
+        return _Swept(len(rows), 0, [job_id for job_id, _ in opened])
     reason = "not needed" if node.state is NodeState.SKIPPED else f"node {culprit(flow.nodes, node)} failed"
     yield from _cancel(listed, reason, now)
     return _Swept(len(rows), len(rows))
