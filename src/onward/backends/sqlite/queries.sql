@@ -150,7 +150,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_
        OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: past_its_time
--- Whether anything of this queue has expired or is due; 2: what was booked is due.
+-- Whether anything of this queue has expired or is due; 2: what was booked is due.  And whether lanes or a limit decide.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
             THEN 2
@@ -159,7 +159,10 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
                             AND expires_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
-       END AS late;
+       END AS late,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                WHERE queue = ?1 AND state = 'available' AND lane <> '')
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: expired
 SELECT rowid
@@ -190,22 +193,34 @@ UPDATE onward_jobs SET state = 'available', booked = NULL
 -- turn to cancel.  The token is that of the claim that follows.
 -- All of them in one row, because at every row the driver lets go of the interpreter's lock and has to wait for it again:
 -- the columns as JSON, without those that a job which is claimed for the first time leaves at their defaults; and the
--- sealed bytes end to end, but for long ones.  And whether lanes or a limit decide here: then a walk chooses instead.
+-- sealed bytes end to end, but for long ones.
+-- None where lanes or a limit decide, for then a walk chooses; and none, unless ?5, where anything is past its time.  Then
+-- `past_its_time` says why: a statement for itself in every turn would cost more than the looks do.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
                AND coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
                         spent, idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL))) AS columns,
-       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
-                WHERE queue = ?1 AND state = 'available' AND lane <> '')
-       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY rank, available_at, id
-         LIMIT ?3);
+         LIMIT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                  WHERE queue = ?1 AND state = 'available' AND lane <> '')
+                      OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) THEN 0
+                    WHEN ?5 THEN ?3
+                    WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                                  WHERE queue = ?1 AND expires_at IS NOT NULL
+                                    AND state IN ('scheduled', 'available', 'retryable') AND expires_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable')
+                                    AND available_at <= ?2) THEN 0
+                    ELSE ?3
+               END);
 
 -- name: candidates_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.

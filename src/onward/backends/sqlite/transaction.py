@@ -65,13 +65,14 @@ class RunsStatements(Protocol):
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_connection", "_sql", "now", "touched", "wakes", "woken")
+    __slots__ = ("_connection", "_sql", "now", "promoted", "touched", "wakes", "woken")
 
     def __init__(self, connection: RunsStatements, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
         self.wakes = False  # a job became due: wake a worker after the commit
+        self.promoted = 0  # jobs that became due by their time
         self.woken: list[str] = []  # jobs that waited for a key or for their node, and are due now
         self.touched: Touched = set()
 
