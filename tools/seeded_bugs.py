@@ -1698,4 +1698,16 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
         (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
     ),
+    Mutant(
+        "M229",
+        "a job that was cancelled while its node waited is forgotten when the node opens (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "if not succeeded and node.state in (NodeState.WAITING, NodeState.OPEN):",
+                "if not succeeded and node.state is NodeState.OPEN:",
+            ),
+        ),
+        ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
+    ),
 )
