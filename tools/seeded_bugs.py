@@ -1735,4 +1735,16 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
         (f"{SCHEDULED_FLOWS}::test_a_process_that_does_not_know_all_jobs_books_nothing[sqlite]",),
     ),
+    Mutant(
+        "M229",
+        "a job that was cancelled while its node waited is forgotten when the node opens (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "if not succeeded and node.state in (NodeState.WAITING, NodeState.OPEN):",
+                "if not succeeded and node.state is NodeState.OPEN:",
+            ),
+        ),
+        ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
+    ),
 )
