@@ -164,7 +164,7 @@ def test_no_statement_sorts(plan, name):
         ),
         ("flows_running", "SEARCH onward_flows USING INDEX onward_flows_running_idx (id<?)"),
         ("flows_named", "SEARCH onward_flows USING INDEX onward_flows_name_idx (name=? AND id<?)"),
-        ("flows_that_stand_still", "SCAN flow USING INDEX onward_flows_running_idx"),
+        ("flows_that_stand_still", "SCAN onward_flows USING INDEX onward_flows_running_idx"),
         ("drop_flows", "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=?)"),
     ],
 )

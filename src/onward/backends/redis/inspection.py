@@ -56,6 +56,12 @@ class RedisInspection(RedisOverview):
     @abstractmethod
     def _now(self) -> int | None: ...
 
+    @abstractmethod
+    def _finish_steps(self, flow_id: str) -> int: ...
+
+    @abstractmethod
+    def _nodes_of(self, flow_id: str) -> Sequence[str]: ...
+
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
         return found[0] if found else None
@@ -115,12 +121,22 @@ class RedisInspection(RedisOverview):
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
-            for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids, fresh)):
+            answers, unswept = self._run("replay", self._now(), ids, fresh)
+            ended_again = self._ended_again(ids, packing.names(unswept))
+            for job_id, answer in packing.obstacles(answers):
+                obstacle = answer or ended_again.get(job_id)
                 if obstacle:
                     replayed.skipped[job_id] = obstacle
                 else:
                     replayed.ids.append(job_id)
         return replayed
+
+    def _ended_again(self, ids: Sequence[str], unswept: Sequence[str]) -> dict[str, str]:
+        """Take the steps that are left of flows whose members were replayed; return why some of them have ended again."""
+        for flow_id in unswept:
+            self._finish_steps(flow_id)
+        ended = (job for job in self.get_many(ids) if job.is_finished) if unswept else ()
+        return {job.id: job.reason or "ended again" for job in ended}
 
     @set_aside_and_repeat
     def purge(self, query: Query) -> int:
@@ -171,10 +187,10 @@ class RedisInspection(RedisOverview):
     def _walk(self, query: Query, states: frozenset[State], *, whole: bool) -> Iterator[StoredJob]:
         after, left = query.after, query.limit
         numbers = sorted(NUMBERS[state] for state in states)
+        members = () if query.flow is None else (query.flow, self._nodes_asked_for(query.flow, query.node))
         while numbers and left > 0:
-            found, last, hides = self._run(
-                "walk", numbers, query.queue, query.job, after, query.newest_first, min(left, _STRETCH), _STRETCH
-            )
+            bounds = after, query.newest_first, min(left, _STRETCH), _STRETCH
+            found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
             if hides and whole:
                 raise _Hidden
             for shown in found:
@@ -183,6 +199,9 @@ class RedisInspection(RedisOverview):
             if last is None:
                 return
             after = last.decode()
+
+    def _nodes_asked_for(self, flow_id: str, node: str | None) -> Sequence[str]:
+        return [node] if node is not None else self._nodes_of(flow_id)
 
     def _named(self, query: Query, states: frozenset[State]) -> Iterator[StoredJob]:
         ids = sorted(set(query.ids or ()), reverse=query.newest_first)
@@ -195,6 +214,8 @@ class RedisInspection(RedisOverview):
                     and not job.tombstone
                     and query.queue in (None, job.queue)
                     and query.job in (None, job.job)
+                    and query.flow in (None, job.flow)
+                    and query.node in (None, job.node)
                 ):
                     yield job
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Run, Session, SessionState, StoredJob
-from onward.backends.redis.layout import STATES, Rest
-from onward.backends.redis.packing import UNREADABLE, opened
+from onward.backend import AWAITS_NODE, Run, Session, SessionState, StoredJob
+from onward.backends.redis.layout import FLAGS, STATES, Rest
+from onward.backends.redis.packing import UNREADABLE, opened, shown_due
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
@@ -44,7 +44,8 @@ _about = msgspec.msgpack.Decoder(AboutSession).decode
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from an answer of the scripts' `shown`."""
     job_id, raw, sealed, progress, result, runs, is_live, holds_key, awaits = shown
-    patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
+    patch, state, delivery, owner, flags, started, due, inside, record = opened(raw, is_live=is_live)
+    awaited = AWAITS_NODE.encode() if flags & FLAGS["AWAITS_NODE"] else awaits
     fixed = record.fixed
     return StoredJob(
         id=job_id.decode(),
@@ -57,7 +58,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         delivery=delivery,
         crashes=record.crashes,
         interruptions=record.interruptions,
-        available_at=due,
+        available_at=shown_due(flags, due),
         enqueued_at=fixed.enqueued_at,
         started_at=started or None,
         finished_at=patch.finished_at,
@@ -68,7 +69,9 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
-        awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
+        awaits=shown_name(awaited) if awaited is not None and state == _SCHEDULED and not patch.state else None,
+        flow=fixed.flow,
+        node=fixed.node,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
         **({} if patch.tombstone else _continuation(record, is_live=is_live, holds_key=holds_key)),

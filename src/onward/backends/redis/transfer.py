@@ -49,7 +49,7 @@ class RedisTransfer:
         if not jobs:
             return []
         message = Message()
-        packed = [(*_packed(job, message), job.awaits, _noted(job, attached, message)) for job in jobs]
+        packed = [(*_packed(job, message), job.awaits or None, _noted(job, attached, message)) for job in jobs]
         keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in attached.confirmed.items()]
         answers = self._run("restore", self._now(), jobs[0].queue, transfer, packed, keys, beside=message.bytes)
         _check_reserved(jobs, transfer, answers)

@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Make dead letters of jobs whose records are damaged or missing, if they still are as they were seen.  What was found under
 -- such an id is kept as it was.  Answers for each whether that was done.
-local letters = A[1]
+local letters, now = A[1], instant(A[2])
 is_lenient = true
 
 -- Places in a letter; those of bytes say where they are among the arguments.
@@ -13,6 +13,7 @@ local function take_out(id)
   local record = job(id)
   if record then
     unindex(record)
+    if is(record, IS_MEMBER) then flows.lose('members:' .. flows.place(record), id) end
     free_key(record)
     count(record[QUEUE], record[STATE], -1)
     jobs[id] = false
@@ -38,6 +39,7 @@ local function set_aside(letter)
     local name = ARGV[letter[L_INDEX]]
     local remove = SETS[string.match(name, '^[^:]*')] and set or zset
     remove(name, ARGV[letter[L_MEMBER]], false)
+    flows.lose(name, ARGV[letter[L_MEMBER]])
   end
   if raw then hash('damaged', id, raw) end
   local older = redis.call('HGET', P .. 'older', old)
@@ -61,5 +63,7 @@ even_if_full()
 local done = {}
 for at, letter in ipairs(letters) do done[at] = set_aside(letter) end
 flush()
+flows.look(now)
 flush_counts()
+wake()
 return done

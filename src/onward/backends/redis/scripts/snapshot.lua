@@ -56,7 +56,7 @@ end
 local function ahead(record)
   local place = due(record[AT]) .. record.id
   if not is(record, HAS_LANE) then return before(record[QUEUE], record[RANK], place) end
-  local prefix = lanes.prefix(record[RANK], fixed(record)[LANE])
+  local prefix = lanes.prefix(record[RANK], fixed(record)[FIELD.LANE])
   return redis.call('ZLEXCOUNT', P .. 'lanes:' .. record[QUEUE], '[' .. prefix, '(' .. prefix .. place)
 end
 
@@ -93,7 +93,7 @@ local function limits_over(record)
   add('queue:' .. record[QUEUE], record[QUEUE] .. '\n', function()
     return tonumber(redis.call('HGET', P .. 'counts:' .. record[QUEUE], EXECUTING) or 0) or 0
   end)
-  local lane = is(record, HAS_LANE) and fixed(record)[LANE]
+  local lane = is(record, HAS_LANE) and fixed(record)[FIELD.LANE]
   local group = lane and lanes.group(lane)
   if lane and group ~= '/' then add('job:' .. sub(group, 1, -2), '\n' .. group, leases_of(group)) end
   if lane and lane ~= group then add('key:' .. sub(group, 1, -2), '\n' .. lane, leases_of(lane)) end
