@@ -56,6 +56,7 @@ HOOKS = "tests/application/test_hooks.py"
 CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
+SCHEDULED_FLOWS = "tests/application/test_scheduled_flows.py"
 CRON = "tests/flow/test_cron.py"
 BREAKERS = "tests/application/test_breakers.py"
 
@@ -125,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 f"{SQLITE}/backend.py",
                 """\
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
                 """\
         if owner is None:
             with self._reading() as tx:
@@ -133,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 owners = tx._connection.execute(expired, (tx.now,)).fetchall()
             return [reaped for (dead,) in owners for reaped in self.reap(owner=dead, cause=cause)]
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
             ),
         ),
         (f"{LOCKS}::test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_meanwhile",),
@@ -1201,7 +1202,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/walking.lua",
-                "(is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane",
+                "(is(record, HAS_LANE) and fixed(record)[FIELD.LANE] or PLAIN) ~= lane",
                 "false",
             ),
         ),
@@ -1697,5 +1698,53 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
+    ),
+    Mutant(
+        "M223",
+        "a flow that a schedule has started is started again when the job that starts it is repeated",
+        (
+            Edit(
+                "src/onward/client/flow_template.py",
+                "self._backend.enqueue(envelopes, retried=True)",
+                "self._backend.enqueue(envelopes, retried=retried)",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_a_start_that_is_repeated_stores_nothing_twice[memory]",),
+    ),
+    Mutant(
+        "M224",
+        "a flow that a person has enqueued keeps a schedule's flow of the same name from starting",
+        (
+            Edit(
+                "src/onward/attempt/occurrences.py",
+                "if flow.id != own and is_scheduled_flow(flow.id, self._namespace, occurrence.name):",
+                "if flow.id != own:",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_flows_of_the_same_name_that_no_tick_has_started_hinder_none[memory]",),
+    ),
+    Mutant(
+        "M225",
+        "a process books a flow of which it knows only some jobs",
+        (
+            Edit(
+                "src/onward/client/booking.py",
+                "if all(self._registry.find(job) is not None for job in jobs)",
+                "if any(self._registry.find(job) is not None for job in jobs)",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_a_process_that_does_not_know_all_jobs_books_nothing[sqlite]",),
+    ),
+    Mutant(
+        "M229",
+        "a job that was cancelled while its node waited is forgotten when the node opens (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "if not succeeded and node.state in (NodeState.WAITING, NodeState.OPEN):",
+                "if not succeeded and node.state is NodeState.OPEN:",
+            ),
+        ),
+        ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
     ),
 )

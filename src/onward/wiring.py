@@ -30,6 +30,7 @@ from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
 from onward.client.flow_source import FlowSource
+from onward.client.flow_template import FlowStarter
 from onward.client.laning import Lanes
 from onward.client.letters import LetterWriter, refuse_what_it_lacks
 from onward.client.record import Records
@@ -104,6 +105,7 @@ class Parts:
         self.client = Client(
             self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
         )
+        self.registry.add_own(FlowStarter(self.backend, self.client, settings.namespace))
         self._schedule_writer = ScheduleWriter(letters, self.keys, settings.namespace)
         self._booker = Booker(
             self.backend,
@@ -141,9 +143,8 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
-        self.flows = FlowControl(
-            FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
-        )
+        flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        self.flows = FlowControl(flows)
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -151,8 +152,7 @@ class Parts:
             self.inspection,
             writer=self._schedule_writer,
             booker=self._booker,
-            client=self.client,
-            handles=self.handles,
+            flows=flows,
             records=records,
             declarations=self.declarations,
         )
@@ -211,7 +211,7 @@ class Parts:
         )
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
-            self.schedules.run_due = self.runner.drain
+            self.schedules.run_due = self.runner.run_due
 
     def bind(self, options: Mapping[str, Any], function: Callable[..., Any]) -> Any:
         """Make a function a job, and declare the schedules that were said below."""
