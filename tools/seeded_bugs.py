@@ -126,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 f"{SQLITE}/backend.py",
                 """\
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
                 """\
         if owner is None:
             with self._reading() as tx:
@@ -134,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 owners = tx._connection.execute(expired, (tx.now,)).fetchall()
             return [reaped for (dead,) in owners for reaped in self.reap(owner=dead, cause=cause)]
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
             ),
         ),
         (f"{LOCKS}::test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_meanwhile",),
@@ -1202,7 +1202,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/walking.lua",
-                "(is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane",
+                "(is(record, HAS_LANE) and fixed(record)[FIELD.LANE] or PLAIN) ~= lane",
                 "false",
             ),
         ),

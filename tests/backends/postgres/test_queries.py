@@ -32,6 +32,7 @@ SMALL = {
     "wake",
     "wake_apart",
     "paused_queues",
+    "pauses",
     "sessions",
 }
 # The last is a sequence.
@@ -99,6 +100,9 @@ INDEXES = {
     "schedules_seen": {"onward_schedules_pkey"},
     "unique_keys_of": {"onward_jobs_pkey"},
     "take_back": {"onward_jobs_pkey"},
+    "ahead": {"onward_jobs_claim_idx"},
+    "ahead_in_lane": {"onward_jobs_lanes_idx"},
+    "overview_oldest": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx"},
 }
 
 FILL = """

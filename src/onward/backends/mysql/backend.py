@@ -241,6 +241,25 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         """Run ``act`` in one snapshot, whatever is written meanwhile."""
         return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
 
+    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+        def limited(tx: Transaction) -> Result:
+            tx.ask("limit_reading")
+            result = act(tx)
+            tx.ask("unlimit_reading")
+            return result
+
+        def run(connection: Connection) -> Result:
+            try:
+                return self._run(connection, "begin_reading", limited)[0]
+            except errors.DRIVERS:
+                with suppress(*errors.DRIVERS):  # of a connection that is gone, the limit is gone too
+                    tx = self._transaction(connection)
+                    tx.ask("unlimit_reading")
+                    tx.flush()
+                raise
+
+        return self._with_retries(run)
+
     def _run(self, connection: Connection, begin: str, act: Callable[[Transaction], Result]) -> tuple[Result, bool]:
         """Run it as one transaction.  Returns also whether a worker is to be woken."""
         tx = self._transaction(connection)

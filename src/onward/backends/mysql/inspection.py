@@ -11,9 +11,11 @@ from onward.backends.mysql.flows import forget_members
 from onward.backends.mysql.lanes import restore_stripes
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.flows import FlowSteps
-from onward.backends.sql.holds import ONCE, standing
+from onward.backends.sql.holds import ONCE, HoldKey, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sql.limits import drop_idle_gates
+from onward.backends.sql.overview import SqlOverview
+from onward.backends.sql.rows import Row
 from onward.flow.room import Scope
 from onward.job.states import State
 
@@ -23,7 +25,7 @@ _FIRST = Scope("", "")
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class MySQLInspection(SqlInspection[Transaction]):
+class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
     _flow_steps: FlowSteps
@@ -32,8 +34,11 @@ class MySQLInspection(SqlInspection[Transaction]):
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview.overview(tx, at_most))
+    def _overview(self, tx: Transaction, at_most: int, now: int) -> Overview:
+        return overview.overview(tx, at_most, now)
+
+    def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
+        return tx.ask("holds", keys=keys).rows()
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         found = self._write(lambda tx: cancel(tx, dict.fromkeys(ids, reason)))

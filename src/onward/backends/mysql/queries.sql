@@ -82,10 +82,11 @@ SELECT found.name, holder.id
 
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version) VALUES (:owner, 0, 0, '', 0, '')
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
     ON DUPLICATE KEY UPDATE owner = :owner;
 UPDATE onward_sessions
-   SET expires_at = :now + :lease_for, lease_for = :lease_for, host = :host, pid = :pid, version = :version
+   SET expires_at = :now + :lease_for, lease_for = :lease_for, host = :host, pid = :pid, version = :version,
+       description = :description
  WHERE owner = :owner;
 SELECT expires_at FROM onward_sessions WHERE owner = :owner;
 
@@ -675,7 +676,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END,
        job.max_crashes, job.expires_at, job.spent, convert(job.unique_key USING utf8mb4), job.key_held IS NOT NULL,
@@ -685,7 +686,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attemp
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, convert(done.unique_key USING utf8mb4), false,
@@ -791,9 +792,59 @@ SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state 
 SELECT count(*)
   FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue = :queue LIMIT :at_most) AS line;
 
+-- name: next_line
+-- The first line of waiting jobs behind another: its place, its lane, and since when its first job is due.
+SELECT place, line, available_at FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place > :place ORDER BY place, line, available_at LIMIT 1;
+
+-- name: next_lane
+SELECT place, line, available_at FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place = :place AND line > :line ORDER BY line, available_at LIMIT 1;
+
+-- name: first_due
+SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = :state AND queue = :queue AND place = 0 AND line IS NULL;
+
+-- name: limit_reading
+-- So long may each statement take.  Each of the two servers has a word of its own for it, and passes over the other's.
+SET @onward_limited = true /*M!100100 , SESSION max_statement_time = 2 */ /*!50708 , SESSION max_execution_time = 2000 */;
+
+-- name: unlimit_reading
+SET @onward_limited = false /*M!100100 , SESSION max_statement_time = DEFAULT */ /*!50708 , SESSION max_execution_time = DEFAULT */;
+
+-- name: ahead
+-- In three parts, each a stretch of the index: both servers walk along a whole queue for a comparison of rows.
+SELECT count(*)
+  FROM ((SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place < :rank LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank AND line IS NULL AND available_at < :available_at
+          LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank AND line IS NULL AND available_at = :available_at
+            AND id < :id LIMIT :at_most)
+         LIMIT :at_most) AS counted;
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM ((SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank + 1000 AND line = :lane
+            AND available_at < :available_at LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank + 1000 AND line = :lane
+            AND available_at = :available_at AND id < :id LIMIT :at_most)
+         LIMIT :at_most) AS counted;
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
-       (SELECT count(*) FROM onward_jobs FORCE INDEX (owner_idx) WHERE onward_jobs.owner = session.owner)
+       (SELECT count(*) FROM onward_jobs FORCE INDEX (owner_idx) WHERE onward_jobs.owner = session.owner),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 

@@ -131,11 +131,12 @@ SELECT holder.key_held, holder.id
 
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
-VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version)
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description)
+VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version,
+        :description)
 ON CONFLICT (owner) DO UPDATE
    SET expires_at = onward_now(:now) + excluded.lease_for, lease_for = excluded.lease_for, host = excluded.host,
-       pid = excluded.pid, version = excluded.version
+       pid = excluded.pid, version = excluded.version, description = excluded.description
 RETURNING expires_at;
 
 -- name: lock_session
@@ -738,7 +739,7 @@ RETURNING id, queue;
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
@@ -747,7 +748,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, false,
@@ -942,12 +943,68 @@ WITH RECURSIVE queues (name) AS (
       FROM queues
      WHERE name IS NOT NULL
 )
-SELECT name, counted.scheduled, counted.retryable
+SELECT name, counted.scheduled, counted.retryable,
+       (SELECT available_at FROM onward_jobs
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked IS NULL ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked ORDER BY available_at LIMIT 1)
   FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
  CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
                        FROM (SELECT state FROM onward_jobs
                               WHERE state IN ('scheduled', 'retryable') AND queue = name
                               LIMIT cast(:at_most AS bigint)) AS line) AS counted (scheduled, retryable);
+
+-- name: overview_oldest
+-- From line to line along the indexes, to the first job of each: of a queue and a priority, and of a lane besides.  After so many
+-- lines of a queue on to the next one.
+WITH RECURSIVE plain (queue, rank, since, number) AS (
+    (SELECT queue, rank, available_at, 1 FROM onward_jobs
+      WHERE state = 'available' AND coalesce(lane, '') = '' ORDER BY queue, rank, available_at, id LIMIT 1)
+     UNION ALL
+    SELECT following.*, CASE WHEN following.queue = plain.queue THEN number + 1 ELSE 1 END
+      FROM plain
+     CROSS JOIN LATERAL (SELECT queue, rank, available_at FROM onward_jobs AS job
+                          WHERE state = 'available' AND coalesce(lane, '') = ''
+                            AND (job.queue, job.rank)
+                                > (plain.queue, CASE WHEN number < cast(:lines AS bigint) THEN plain.rank ELSE 2000000000 END)
+                          ORDER BY queue, rank, available_at, id LIMIT 1) AS following
+), laned (queue, rank, lane, since, number) AS (
+    (SELECT queue, rank, lane, available_at, 1 FROM onward_jobs
+      WHERE state = 'available' AND lane <> '' ORDER BY queue, rank, lane, available_at, id LIMIT 1)
+     UNION ALL
+    SELECT following.*, CASE WHEN following.queue = laned.queue THEN number + 1 ELSE 1 END
+      FROM laned
+     CROSS JOIN LATERAL (SELECT queue, rank, lane, available_at FROM onward_jobs AS job
+                          WHERE state = 'available' AND lane <> ''
+                            AND (job.queue, job.rank, job.lane)
+                                > (laned.queue, CASE WHEN number < cast(:lines AS bigint) THEN laned.rank ELSE 2000000000 END,
+                                   laned.lane)
+                          ORDER BY queue, rank, lane, available_at, id LIMIT 1) AS following
+)
+(SELECT queue, since FROM plain LIMIT cast(:steps AS bigint))
+ UNION ALL
+(SELECT queue, since FROM laned LIMIT cast(:steps AS bigint));
+
+-- name: ahead
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs
+         WHERE state = 'available' AND coalesce(lane, '') = '' AND queue = :queue
+           AND (rank, available_at, id) < (cast(:rank AS bigint), cast(:available_at AS bigint), :id)
+         LIMIT cast(:at_most AS bigint)) AS counted;
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs
+         WHERE state = 'available' AND lane <> '' AND queue = :queue AND rank = cast(:rank AS bigint) AND lane = :lane
+           AND (available_at, id) < (cast(:available_at AS bigint), :id)
+         LIMIT cast(:at_most AS bigint)) AS counted;
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: limit_reading
+-- For this transaction: each of its statements may take so many milliseconds.
+SELECT set_config('statement_timeout', cast(cast(:milliseconds AS bigint) AS text), true);
 
 -- name: overview_running_by_queue
 SELECT queue, count(*)
@@ -956,7 +1013,8 @@ SELECT queue, count(*)
 
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
-       (SELECT count(*) FROM onward_jobs WHERE onward_jobs.owner = session.owner AND state = 'executing')
+       (SELECT count(*) FROM onward_jobs WHERE onward_jobs.owner = session.owner AND state = 'executing'),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 

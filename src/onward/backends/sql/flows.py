@@ -70,7 +70,7 @@ _replace = msgspec.structs.replace
 
 
 class DueMember(NamedTuple):
-    """A job that is due by a look."""
+    """A job whose node a look has opened: it is due, or will be when its delay has passed."""
 
     id: str
     queue: str
@@ -257,7 +257,7 @@ class FlowSteps(ABC):
             return (yield from self._end(flow, node, rows))
         if node.state is NodeState.OPEN:
             due = yield from self.open(keys)
-            opened = [DueMember(job_id, queue) for job_id, state, queue in due if state == State.AVAILABLE]
+            opened = [DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too
             return _Swept(len(rows), len(due), 0, opened)
         reason = "not needed" if node.state is NodeState.SKIPPED else f"node {culprit(flow.nodes, node)} failed"
         cancelled = yield from self.cancel(keys, reason)

@@ -131,6 +131,7 @@ CREATE TABLE IF NOT EXISTS onward_sessions (
     pid bigint NOT NULL,
     host longtext NOT NULL,
     version longtext NOT NULL,
+    description blob NOT NULL,                      -- what the worker says of itself, as JSON
     CONSTRAINT CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 0 AND 253402300799999999),
     INDEX expiry_idx (expires_at)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
