@@ -155,6 +155,7 @@ class SqliteBackend(
                     "host": session.host,
                     "pid": session.pid,
                     "version": session.version,
+                    "description": session.description,
                 },
             )
             declare(tx, session.limits)
@@ -195,30 +196,29 @@ class SqliteBackend(
                     any_keyed=any_keyed,
                     one_by_one=one_by_one,
                 )
-            if turn.claim is None or turn.claim.limit <= 0:
-                claimed, promoted = claiming.Claimed([]), 0
-            else:
+            leases: list[Lease] = []
+            more = awaits_slots = False
+            if turn.claim is not None and turn.claim.limit > 0:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
-                promoted = claiming.promote(tx, queues, turn.claim.limit)
-                claimed = claiming.claim(
+                leases, more, awaits_slots = claiming.claim(
                     tx,
                     turn.claim,
                     queues,
+                    settling.released(turn.settlements, settled),
+                    self._lanes,
                     owner=turn.owner,
                     expires_at=expires_at,
-                    released=settling.released(turn.settlements, settled),
-                    seen=self._lanes,
                 )
-            if settling.frees_room(turn.settlements, () if claimed.leases else self._lanes.queues):
+            if settling.frees_room(turn.settlements, () if leases else self._lanes.queues):
                 tx.wakes = True
             # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
             return TurnResult(
                 settled=settled,
-                leases=claimed.leases,
-                promoted=promoted,
-                more=claimed.more,
-                awaits_slots=claimed.awaits_slots,
+                leases=leases,
+                promoted=tx.promoted,
+                more=more,
+                awaits_slots=awaits_slots,
                 cancel_requested=cancel_requested,
                 woken=tx.woken,
             )

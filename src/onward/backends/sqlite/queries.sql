@@ -58,11 +58,11 @@ SELECT rowid, id, state FROM onward_jobs INDEXED BY onward_jobs_held_idx WHERE k
 UPDATE onward_jobs SET key_held = NULL, cancel_reason = coalesce(cancel_reason, ?2) WHERE rowid = ?1;
 
 -- name: open_session
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
-VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version)
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description)
+VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version, :description)
 ON CONFLICT (owner) DO UPDATE
    SET expires_at = excluded.expires_at, lease_for = excluded.lease_for, host = excluded.host, pid = excluded.pid,
-       version = excluded.version;
+       version = excluded.version, description = excluded.description;
 
 -- name: session
 -- What a turn must know of its session, and what it need not look for: is any of its jobs asked to cancel, does any carry
@@ -150,7 +150,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_
        OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: past_its_time
--- Whether anything of this queue has expired or is due; 2: what was booked is due.
+-- Whether anything of this queue has expired or is due; 2: what was booked is due.  And whether lanes or a limit decide.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
             THEN 2
@@ -159,7 +159,10 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
                             AND expires_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
-       END AS late;
+       END AS late,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                WHERE queue = ?1 AND state = 'available' AND lane <> '')
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: expired
 SELECT rowid
@@ -190,22 +193,34 @@ UPDATE onward_jobs SET state = 'available', booked = NULL
 -- turn to cancel.  The token is that of the claim that follows.
 -- All of them in one row, because at every row the driver lets go of the interpreter's lock and has to wait for it again:
 -- the columns as JSON, without those that a job which is claimed for the first time leaves at their defaults; and the
--- sealed bytes end to end, but for long ones.  And whether lanes or a limit decide here: then a walk chooses instead.
+-- sealed bytes end to end, but for long ones.
+-- None where lanes or a limit decide, for then a walk chooses; and none, unless ?5, where anything is past its time.  Then
+-- `past_its_time` says why: a statement for itself in every turn would cost more than the looks do.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
                AND coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
                         spent, idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL))) AS columns,
-       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
-                WHERE queue = ?1 AND state = 'available' AND lane <> '')
-       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY rank, available_at, id
-         LIMIT ?3);
+         LIMIT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                  WHERE queue = ?1 AND state = 'available' AND lane <> '')
+                      OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) THEN 0
+                    WHEN ?5 THEN ?3
+                    WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                                  WHERE queue = ?1 AND expires_at IS NOT NULL
+                                    AND state IN ('scheduled', 'available', 'retryable') AND expires_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable')
+                                    AND available_at <= ?2) THEN 0
+                    ELSE ?3
+               END);
 
 -- name: candidates_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
@@ -496,7 +511,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
@@ -505,7 +520,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
@@ -727,7 +742,73 @@ WITH RECURSIVE queues (name) AS (
       FROM queues
      WHERE name IS NOT NULL
 )
-SELECT name, counts ->> 0, counts ->> 1 FROM later;
+SELECT name, counts ->> 0, counts ->> 1,
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1)
+  FROM later;
+
+-- name: overview_oldest
+-- From line to line along the indexes, to the first job of each: of a queue and a priority, and of a lane besides.  After so many
+-- lines of a queue on to the next one.  (Not by comparing rows of values: SQLite would pass over every job of a line.)
+WITH RECURSIVE plain (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > '' ORDER BY queue, rank, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                          WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = job.queue AND rank > job.rank
+                          ORDER BY rank, available_at LIMIT 1)),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                      WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > job.queue
+                      ORDER BY queue, rank, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+     LIMIT :steps
+), laned (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE state = 'available' AND lane <> '' AND queue > '' ORDER BY queue, rank, lane, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        coalesce((SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank = job.rank AND lane > job.lane
+                                   ORDER BY lane, available_at LIMIT 1),
+                                 (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank > job.rank
+                                   ORDER BY rank, lane, available_at LIMIT 1))),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                      WHERE state = 'available' AND lane <> '' AND queue > job.queue
+                      ORDER BY queue, rank, lane, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place
+     LIMIT :steps
+)
+SELECT job.queue, job.available_at FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+ UNION ALL
+SELECT job.queue, job.available_at FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place;
+
+-- name: ahead
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = :queue
+           AND (rank, available_at, id) < (:rank, :available_at, :id)
+         LIMIT :at_most);
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE state = 'available' AND lane <> '' AND queue = :queue AND rank = :rank AND lane = :lane
+           AND (available_at, id) < (:available_at, :id)
+         LIMIT :at_most);
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: clock
+SELECT :now;
 
 -- name: overview_running_by_queue
 SELECT queue, count(*)
@@ -737,7 +818,8 @@ SELECT queue, count(*)
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
        (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
-         WHERE onward_jobs.owner = session.owner AND state = 'executing')
+         WHERE onward_jobs.owner = session.owner AND state = 'executing'),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 
