@@ -21,6 +21,7 @@ class WorkerDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     weights: Mapping[str, int] = {}  # none: the queues are served in strict order
     per_process: Mapping[str, int] = {}  # how many of single queues it runs at once
     allowed: Mapping[str, tuple[str, ...]] | None = {}  # the only jobs of these queues that it runs
+    denied: tuple[str, ...] = ()  # handlers that run only on queues which allow them
     concurrency: int = 1
     jobs: tuple[str, ...] | None = None  # the names and aliases that it knows
     build: str = ""

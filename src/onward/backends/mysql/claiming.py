@@ -24,7 +24,6 @@ __all__ = ["Claimed", "PendingClaim", "Walks", "adopt", "adopted", "ask", "hand_
 _TIME_ID = itemgetter(0, 1)  # in a row of `due`
 _NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
-_FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None, None, 0)
 _decode = msgspec.json.Decoder(
     tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None, bool | int]
 ).decode
@@ -219,20 +218,27 @@ def _add(claimed: list[Row], found: Sequence[Row]) -> bool:
 
 
 def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    pasts = [_FIRST_TIME if row[4] is None else _decode(row[4]) for row in rows]
+    pasts = [None if row[4] is None else _decode(row[4]) for row in rows]
     keyed = [
-        holds.Keyed(row[0], row[2], once, ttl, single)
-        for row, (*_, once, ttl, single, _, _) in zip(rows, pasts, strict=True)
-        if once is not None or single is not None
+        holds.Keyed(row[0], row[2], past[6], past[7], past[8])
+        for row, past in zip(rows, pasts, strict=True)
+        if past is not None and (past[6] is not None or past[8] is not None)
     ]
     held = holds.take(tx, keyed, now) if keyed else {}
     found = []
     for (job_id, queue, token, sealed, _, started_at), past in zip(rows, pasts, strict=True):
+        envelope = Sealed(job_id, queue, sealed)
+        # Most are claimed for the first time, and a value that is given costs more than one that is not.
+        if past is None:
+            found.append(
+                Lease(envelope=envelope, token=token, owner=owner, expires_at=expires_at, claimed_at=started_at)
+            )
+            continue
         attempts, crashes, interruptions, waits, parked_since, spent, *_, lane, member = past
-        hold, holder = held.get(job_id, _FREE) if held else _FREE
+        hold, holder = held.get(job_id, _FREE)
         found.append(
             Lease(
-                envelope=Sealed(job_id, queue, sealed),
+                envelope=envelope,
                 token=token,
                 owner=owner,
                 expires_at=expires_at,

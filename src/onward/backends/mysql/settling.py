@@ -266,7 +266,9 @@ def _follow_up(tx: Transaction, settlement: Settlement, to: State) -> None:
 
 def _wake_lanes(tx: Transaction, settlements: Sequence[Settlement]) -> None:
     """Wake workers of this process if a slot of a limit may be free now."""
-    tx.wakes |= {each.lease.envelope.queue for each in settlements if each.lease.lane is not None}
+    for each in settlements:
+        if each.lease.lane is not None:
+            tx.wakes.add(each.lease.envelope.queue)
 
 
 def _fence(settlement: Settlement) -> tuple[str, int, str]:

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, showing, holds, limits, queues
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
 -- What a look asks for, at one moment: the counts, and the place of one job.
 local now, most_queues, lines, place_of, at_most = instant(A[1]), A[2], A[3], A[4], A[5]
 
