@@ -1319,7 +1319,7 @@ SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT N
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.flow AND node.name = place.node;
 
 -- name: enqueue_members
--- Like `enqueue`.  A job whose node waits is due at no instant.  Where the flow is not there, it is a plain job.
+-- Like `enqueue`.  A job whose node waits is due at no instant.
 INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
                          idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
 SELECT id, queue, CASE WHEN never IS NULL AND due <= now THEN 'available' ELSE 'scheduled' END, -priority, coalesce(never, due),
@@ -1347,7 +1347,7 @@ UPDATE onward_jobs
    SET flow = :flow, node = :node, awaits = CASE WHEN :never IS NOT NULL THEN '' END,
        state = CASE WHEN :never IS NOT NULL THEN 'scheduled' ELSE state END, available_at = coalesce(:never, available_at)
  WHERE id = :id;
-INSERT INTO onward_members (flow, node, id) SELECT :flow, :node, :id FROM dual WHERE :is_there;
+INSERT INTO onward_members (flow, node, id) VALUES (:flow, :node, :id);
 
 -- name: count_added
 -- Inserts only: no two transactions that add wait for each other.
@@ -1399,7 +1399,11 @@ UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
     ON member.flow = job.flow AND member.node = job.node AND member.id = job.id
-   SET member.outcome = '', job.state = 'scheduled', job.awaits = '', job.available_at = :never
+   SET member.outcome = '';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = job.flow AND node.name = job.node
+   SET job.state = 'scheduled', job.awaits = '', job.available_at = :never
  WHERE job.state = 'available';
 
 -- name: reasons_of
