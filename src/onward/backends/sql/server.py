@@ -116,6 +116,7 @@ class ServerBackend(SetsRowsAside, Backend):
                 host=session.host,
                 pid=session.pid,
                 version=session.version,
+                description=session.description,
             )
 
         def adopt(tx: Any, adopts: str) -> list[Lease] | None:

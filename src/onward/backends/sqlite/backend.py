@@ -156,6 +156,7 @@ class SqliteBackend(
                     "host": session.host,
                     "pid": session.pid,
                     "version": session.version,
+                    "description": session.description,
                 },
             )
             declare(tx, session.limits)

@@ -25,7 +25,7 @@ from onward.job.envelope import owned_key
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.machine.asking import AskedModel
-from onward.testing.machine.comparing import agree, jobs, leases, reaped
+from onward.testing.machine.comparing import agree, jobs, leases, look, reaped
 from onward.testing.machine.drawing import (
     OWNERS,
     QUEUES,
@@ -365,9 +365,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
         agree("queues()", list(self.backend.queues()), list(self.model.queues()))
         seen = [(each.owner, each.expires_at, each.leases) for each in self.backend.sessions()]
         agree("sessions()", seen, self.model.seen_sessions())
-        overview = self.backend.overview()
-        agree("the counts of overview()", overview.counts, self.model.counts())
-        agree("the queues of overview()", overview.queues, self.model.seen_queues())
+        look(self.backend, self.model)
 
     def _compare_jobs(self, query: Query) -> None:
         found = list(self.backend.list(query))
