@@ -1585,6 +1585,10 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
+-- name: stop_claims
+-- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
+LOCK TABLE onward_sessions IN EXCLUSIVE MODE;
+
 -- name: lock_limits
 -- Waits for the claims that count by limits, see `lock_scopes`, and keeps others from it until the commit.
 SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));
