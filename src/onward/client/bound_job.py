@@ -99,6 +99,11 @@ class Job(Generic[P, Q, R, T]):
     def definition(self) -> JobDefinition:
         return self._entry.definition
 
+    @property
+    def options(self) -> EnqueueOptions:
+        """The options of `using`, checked."""
+        return self._options
+
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
         """Call the function in this thread, without a store."""
         result: R = self._entry.function(*args, **kwargs)

@@ -6,6 +6,7 @@ import time
 import psycopg
 import pytest
 
+from onward.backend import Look
 from onward.backends.postgres import PostgresBackend, schema
 from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
@@ -168,7 +169,7 @@ class TestNamespaces:
         lease = a_lease(backend)
 
         assert backend.ack(lease).applied
-        assert backend.overview().ended == 1
+        assert backend.look(Look(counts=True)).overview.ended == 1
 
 
 class TestLocks:

@@ -15,8 +15,8 @@ import pytest
 
 from onward import Onward
 from onward.backend import Query, Settlement
+from onward.backends.sql.flows import STEP
 from onward.backends.sqlite import SqliteBackend
-from onward.backends.sqlite.flows import STEP
 from onward.flow.graph import NodeState, advance, planned
 from onward.job.membership import FlowPlan, NodePlan
 from onward.job.states import State

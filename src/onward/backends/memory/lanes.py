@@ -21,7 +21,7 @@ from onward.flow.walk import MOST_BOOKED, PLAIN, Cursors, Walk, Walked
 from onward.job.settlement import GateChange
 from onward.job.states import State
 
-__all__ = ["MemoryLanes", "change_gate", "declare", "promote_booked", "walk_lanes"]
+__all__ = ["MemoryLanes", "MemoryView", "change_gate", "declare", "promote_booked", "walk_lanes"]
 
 _NO_BOUNDS = Bounds()
 _OPEN = Gate()

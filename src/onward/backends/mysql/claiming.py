@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Claim
-from onward.backends.mysql import holds, lanes
+from onward.backends.mysql import enqueueing, holds, lanes
 from onward.backends.mysql.lane_view import BETWEEN, Head
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.base.clock import SECOND
@@ -25,7 +25,7 @@ _TIME_ID = itemgetter(0, 1)  # in a row of `due`
 _NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _decode = msgspec.json.Decoder(
-    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None]
+    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None, bool | int]
 ).decode
 
 
@@ -183,8 +183,8 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
     found = sorted(job_id for (job_id,) in tx.ask("expired", queue=queue, limit=limit).rows())
     expired = tx.ask("lock_expired", ids=found, queue=queue).rows() if found else []
     if expired:
-        tx.ask("cancel_waiting", cancelled=[(job_id, "expired") for (job_id,) in expired])
-        tx.ended += len(expired)
+        members = [job_id for job_id, is_member in expired if is_member]
+        enqueueing.end_waiting(tx, [(job_id, "expired") for job_id, _ in expired], members)
 
 
 def _promote(tx: Transaction, queue: str, limit: int) -> _Promoted:
@@ -228,14 +228,13 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
     found = []
     for (job_id, queue, token, sealed, _, started_at), past in zip(rows, pasts, strict=True):
         envelope = Sealed(job_id, queue, sealed)
-        if (
-            past is None
-        ):  # most are claimed for the first time, and a value that is given costs more than one that is not
+        # Most are claimed for the first time, and a value that is given costs more than one that is not.
+        if past is None:
             found.append(
                 Lease(envelope=envelope, token=token, owner=owner, expires_at=expires_at, claimed_at=started_at)
             )
             continue
-        attempts, crashes, interruptions, waits, parked_since, spent, *_, lane = past
+        attempts, crashes, interruptions, waits, parked_since, spent, *_, lane, member = past
         hold, holder = held.get(job_id, _FREE)
         found.append(
             Lease(
@@ -253,6 +252,7 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
                 parked_since=parked_since,
                 spent=spent,
                 lane=lane,
+                member=bool(member),
             )
         )
     return found

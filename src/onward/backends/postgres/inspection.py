@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
-from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
+from onward.backend import Hold, Lease, Query, QueuePage, Replayed
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
+from onward.backends.sql.holds import HoldKey
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.backends.sql.overview import overview
+from onward.backends.sql.overview import SqlOverview
+from onward.contract.snapshot import LOOK_SECONDS
 from onward.job.states import State, state_named
 
 __all__ = ["PostgresInspection"]
 
+Result = TypeVar("Result")
 
-class PostgresInspection(SqlInspection[Transaction]):
+
+class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
     @abstractmethod
@@ -32,8 +37,15 @@ class PostgresInspection(SqlInspection[Transaction]):
         found = self._ask("queues_with_work", prefix=prefix, after=after, beyond=rows.beyond(prefix), limit=limit)
         return rows.queue_page(found, limit)
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview(tx, at_most))
+    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+        def limited(tx: Transaction) -> Result:
+            tx.ask("limit_reading", milliseconds=round(LOOK_SECONDS * 1000))
+            return act(tx)
+
+        return self._read(limited)
+
+    def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
+        return tx.ask("holds", kinds=[kind for kind, _ in keys], keys=[key for _, key in keys]).rows()
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         states: list[Row] = []

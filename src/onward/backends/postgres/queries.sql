@@ -131,11 +131,12 @@ SELECT holder.key_held, holder.id
 
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
-VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version)
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description)
+VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version,
+        :description)
 ON CONFLICT (owner) DO UPDATE
    SET expires_at = onward_now(:now) + excluded.lease_for, lease_for = excluded.lease_for, host = excluded.host,
-       pid = excluded.pid, version = excluded.version
+       pid = excluded.pid, version = excluded.version, description = excluded.description
 RETURNING expires_at;
 
 -- name: lock_session
@@ -738,7 +739,7 @@ RETURNING id, queue;
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
@@ -747,7 +748,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, false,
@@ -942,12 +943,68 @@ WITH RECURSIVE queues (name) AS (
       FROM queues
      WHERE name IS NOT NULL
 )
-SELECT name, counted.scheduled, counted.retryable
+SELECT name, counted.scheduled, counted.retryable,
+       (SELECT available_at FROM onward_jobs
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked IS NULL ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked ORDER BY available_at LIMIT 1)
   FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
  CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
                        FROM (SELECT state FROM onward_jobs
                               WHERE state IN ('scheduled', 'retryable') AND queue = name
                               LIMIT cast(:at_most AS bigint)) AS line) AS counted (scheduled, retryable);
+
+-- name: overview_oldest
+-- From line to line along the indexes, to the first job of each: of a queue and a priority, and of a lane besides.  After so many
+-- lines of a queue on to the next one.
+WITH RECURSIVE plain (queue, rank, since, number) AS (
+    (SELECT queue, rank, available_at, 1 FROM onward_jobs
+      WHERE state = 'available' AND coalesce(lane, '') = '' ORDER BY queue, rank, available_at, id LIMIT 1)
+     UNION ALL
+    SELECT following.*, CASE WHEN following.queue = plain.queue THEN number + 1 ELSE 1 END
+      FROM plain
+     CROSS JOIN LATERAL (SELECT queue, rank, available_at FROM onward_jobs AS job
+                          WHERE state = 'available' AND coalesce(lane, '') = ''
+                            AND (job.queue, job.rank)
+                                > (plain.queue, CASE WHEN number < cast(:lines AS bigint) THEN plain.rank ELSE 2000000000 END)
+                          ORDER BY queue, rank, available_at, id LIMIT 1) AS following
+), laned (queue, rank, lane, since, number) AS (
+    (SELECT queue, rank, lane, available_at, 1 FROM onward_jobs
+      WHERE state = 'available' AND lane <> '' ORDER BY queue, rank, lane, available_at, id LIMIT 1)
+     UNION ALL
+    SELECT following.*, CASE WHEN following.queue = laned.queue THEN number + 1 ELSE 1 END
+      FROM laned
+     CROSS JOIN LATERAL (SELECT queue, rank, lane, available_at FROM onward_jobs AS job
+                          WHERE state = 'available' AND lane <> ''
+                            AND (job.queue, job.rank, job.lane)
+                                > (laned.queue, CASE WHEN number < cast(:lines AS bigint) THEN laned.rank ELSE 2000000000 END,
+                                   laned.lane)
+                          ORDER BY queue, rank, lane, available_at, id LIMIT 1) AS following
+)
+(SELECT queue, since FROM plain LIMIT cast(:steps AS bigint))
+ UNION ALL
+(SELECT queue, since FROM laned LIMIT cast(:steps AS bigint));
+
+-- name: ahead
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs
+         WHERE state = 'available' AND coalesce(lane, '') = '' AND queue = :queue
+           AND (rank, available_at, id) < (cast(:rank AS bigint), cast(:available_at AS bigint), :id)
+         LIMIT cast(:at_most AS bigint)) AS counted;
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs
+         WHERE state = 'available' AND lane <> '' AND queue = :queue AND rank = cast(:rank AS bigint) AND lane = :lane
+           AND (available_at, id) < (cast(:available_at AS bigint), :id)
+         LIMIT cast(:at_most AS bigint)) AS counted;
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: limit_reading
+-- For this transaction: each of its statements may take so many milliseconds.
+SELECT set_config('statement_timeout', cast(cast(:milliseconds AS bigint) AS text), true);
 
 -- name: overview_running_by_queue
 SELECT queue, count(*)
@@ -956,7 +1013,8 @@ SELECT queue, count(*)
 
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
-       (SELECT count(*) FROM onward_jobs WHERE onward_jobs.owner = session.owner AND state = 'executing')
+       (SELECT count(*) FROM onward_jobs WHERE onward_jobs.owner = session.owner AND state = 'executing'),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 
@@ -1345,6 +1403,74 @@ SELECT number
                            WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END)
  UNION ALL
 SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
+
+-- name: keep_limits
+-- Limits stay as they are until the commit, as with `lock_scopes`, if no other transaction changes one now.
+SELECT set_config('onward.limits', CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0)) THEN 'kept' ELSE '' END, true);
+
+-- name: take_line
+-- Lease the first jobs of a lane, no more than this transaction has ended leases of its job; if it is the only line of its queue, and has
+-- the limit that an earlier walk has seen: then there is nothing to choose, and nothing to lock.  The last row has the room that its
+-- job seems to have besides; or -1, a walk must look: for another line, another limit, a suspect or a job with a key to take.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+busy (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL AND queue > name
+             ORDER BY queue LIMIT 1)
+      FROM busy
+     WHERE name IS NOT NULL
+), found AS MATERIALIZED (
+    SELECT current_setting('onward.limits') = 'kept'
+           AND (SELECT coalesce(chosen_running, declared_running) = cast(:bound AS bigint)
+                       AND coalesce(chosen_tokens, declared_tokens) IS NULL
+                  FROM onward_limits WHERE kind = 'job' AND name = split_part(:lane, '/', 1)) IS TRUE
+           AND NOT EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue)
+           AND NOT EXISTS (SELECT 1 FROM onward_gates WHERE queue = '' AND lane = :lane)
+           AND (SELECT true FROM onward_jobs WHERE queue = :queue AND state = 'available' AND coalesce(lane, '') = ''
+                 ORDER BY rank LIMIT 1) IS NULL
+           AND (SELECT (rank, lane) < (cast(:rank AS bigint), :lane) FROM onward_jobs
+                 WHERE queue = :queue AND state = 'available' AND lane <> '' ORDER BY rank, lane LIMIT 1) IS NOT TRUE
+           AND (SELECT true FROM onward_jobs
+                 WHERE queue = :queue AND state = 'available' AND lane <> '' AND (rank, lane) > (:rank, :lane)
+                 ORDER BY rank, lane LIMIT 1) IS NULL AS is_single
+), room AS MATERIALIZED (
+    SELECT CASE WHEN NOT is_single OR (SELECT paused_at FROM onward_queues WHERE name = :queue) IS NOT NULL THEN 0
+                ELSE greatest(0, :bound - (SELECT count(*)
+                                             FROM busy
+                                            CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                                                                 WHERE queue = busy.name AND state = 'executing' AND lane IS NOT NULL
+                                                                   AND lane >= :lane AND lane < split_part(:lane, '/', 1) || '0'
+                                                                 ORDER BY lane) AS one
+                                            WHERE busy.name IS NOT NULL)) END AS free
+      FROM found
+), candidates AS MATERIALIZED (
+    SELECT job.*, row_number() OVER () AS number
+      FROM (SELECT ctid AS place, crashes > 0 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL AS is_special
+              FROM onward_jobs
+             WHERE queue = :queue AND rank = :rank AND state = 'available' AND lane <> '' AND lane = :lane
+               AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+               AND NOT id = ANY (cast(:released AS text[]))
+             ORDER BY available_at, id
+             LIMIT (SELECT least(free, cast(:limit AS bigint)) FROM room)
+               FOR UPDATE SKIP LOCKED) AS job
+), chosen AS MATERIALIZED (
+    SELECT place
+      FROM candidates
+     WHERE number < coalesce((SELECT min(number) FROM candidates WHERE is_special), :limit + 1)
+), taken AS (
+    UPDATE onward_jobs
+       SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
+     WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
+    RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+              cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                    single_instance, lane) AS text) AS special
+)
+SELECT * FROM taken
+ UNION ALL
+SELECT CASE WHEN is_single AND (SELECT bool_or(is_special) FROM candidates) IS NOT TRUE
+            THEN (SELECT free FROM room) - (SELECT count(*) FROM chosen) ELSE -1 END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  FROM found;
 
 -- name: running_in
 -- In the order of the lanes, so that the planner has one index for it, whatever it believes of the table.

@@ -119,6 +119,7 @@ class ServerBackend(SetsRowsAside, Backend):
                 host=session.host,
                 pid=session.pid,
                 version=session.version,
+                description=session.description,
             )
 
         def open_new(tx: Any) -> None:

@@ -16,10 +16,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import change_gate
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sqlite import enqueueing, holds, notes
-from onward.backends.sqlite.flows import touch
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
 from onward.job.lease import Lease

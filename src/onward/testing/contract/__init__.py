@@ -49,6 +49,7 @@ TOPICS = (
     "notes",
     "overview",
     "pausing",
+    "places",
     "rates",
     "reaping",
     "records",

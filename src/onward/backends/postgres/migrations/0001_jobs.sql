@@ -148,6 +148,7 @@ CREATE TABLE onward_sessions (
     owner text COLLATE "C" NOT NULL PRIMARY KEY,
     host text NOT NULL,
     version text NOT NULL,
+    description bytea NOT NULL DEFAULT '',          -- what the worker says of itself, as JSON
     CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 1 AND 253402300799999999)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
 
