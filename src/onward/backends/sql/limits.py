@@ -145,6 +145,7 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
     """
     new: list[str] = []
     before = limits_of(tx) if rows else {}
+    rows = [row for row in rows if not row.only_ends or (row.kind, row.name) in before]
     if any(_changes(before.get((row.kind, row.name)), row) for row in rows):
         _lock(tx, before, {(row.kind, row.name): row.declared for row in rows})
         before = limits_of(tx)
