@@ -43,6 +43,7 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.explained import reasons_bind
 from onward.testing.machine.lane_rules import LaneRules, laned_themes
 from onward.testing.machine.note_rules import NoteRules
 from onward.testing.machine.schedule_rules import ScheduleRules
@@ -89,8 +90,11 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
 
     def teardown(self) -> None:
         self.tally.outcomes.update(self.model.events)
-        for client in (self.backend, *self.others):
-            client.close()
+        try:
+            self.tally.outcomes.update(reasons_bind(self.backend, [*self.model.live, *self.model.finished]))
+        finally:
+            for client in (self.backend, *self.others):
+                client.close()
 
     @initialize(theme=st.one_of(themes, themes, laned_themes), batch=st.lists(plans, min_size=2, max_size=5))
     def begin(self, theme: Options, batch: list[Options]) -> None:
