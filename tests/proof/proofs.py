@@ -15,6 +15,7 @@ from tests.proof import (
     enqueuers,
     exactly_once,
     fairness,
+    flows,
     keyed,
     kills,
     labour,
@@ -50,6 +51,10 @@ __all__ = [
     "claims_in_full_tables",
     "claims_of_many_lanes_behind_a_snapshot",
     "claims_of_two_lanes_behind_a_snapshot",
+    "flows_under_fire_on_a_file",
+    "flows_under_fire_on_mariadb",
+    "flows_under_fire_on_postgres",
+    "flows_under_fire_on_redis",
     "jobs_are_transferred",
     "keys_on_mariadb",
     "keys_on_postgres",
@@ -248,6 +253,22 @@ def tenants_take_turns_on_redis(folder: Path, scale: float, tell: Tell) -> Ledge
     return _taking_turns("redis", folder, scale, tell)
 
 
+def flows_under_fire_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("sqlite", folder, scale, tell, server_kills=0)
+
+
+def flows_under_fire_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("postgres", folder, scale, tell)
+
+
+def flows_under_fire_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("mariadb", folder, scale, tell)
+
+
+def flows_under_fire_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("redis", folder, scale, tell)
+
+
 def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
@@ -301,6 +322,10 @@ PROOFS: tuple[Proof, ...] = (
     tenants_take_turns_on_postgres,
     tenants_take_turns_on_mariadb,
     tenants_take_turns_on_redis,
+    flows_under_fire_on_a_file,
+    flows_under_fire_on_postgres,
+    flows_under_fire_on_mariadb,
+    flows_under_fire_on_redis,
 )
 
 
@@ -326,6 +351,19 @@ def _under_fire(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
             jobs=max(300, round(20_000 * scale)),
             kills=max(3, round(50 * scale)),
             supervisors=max(2, round(4 * scale)),
+            tell=tell,
+        )
+
+
+def _flows_under_fire(engine: str, folder: Path, scale: float, tell: Tell, *, server_kills: int = 5) -> Ledger:
+    with private_store(engine, folder) as store:
+        return flows.of_processes_under_fire(
+            store,
+            folder,
+            flows=max(40, round(2_000 * scale)),
+            kills=max(4, round(100 * scale)),
+            server_kills=min(server_kills, max(1, round(server_kills * scale))),
+            supervisors=max(2, round(3 * scale)),
             tell=tell,
         )
 

@@ -36,7 +36,10 @@ class FlowSource:
     @property
     def store(self) -> KeepsFlows:
         if not self._backend.capabilities.flows:
-            raise Unsupported("this store keeps no flows: it declares no `flows`; use memory:// or sync:// as the url")
+            raise Unsupported(
+                "this store keeps no flows (it declares no `flows`): use another as the url, such as sqlite:///onward.db; a "
+                'broker needs a store that does beside it, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE'
+            )
         assert isinstance(self._backend, KeepsFlows)
         return self._backend
 

@@ -84,7 +84,8 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
     more: bool = False  # the walk over lanes stopped at a bound: claim again
     awaits_slots: bool = False  # jobs with limits wait until more than `begins` can begin: do not wait for others
-    woken: Sequence[str] = ()  # the waiters that its settlements made due, from a store that can stand beside a broker
+    # From a store that can stand beside a broker: the waiters that it made due, and the jobs whose node it opened.
+    woken: Sequence[str] = ()
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):

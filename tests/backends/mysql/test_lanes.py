@@ -291,7 +291,7 @@ class TestStripes:
         backend.enqueue(in_lane(2))
         with hold(Scope.of_lane("render/")):
             assert claimed(backend) == []
-            assert backend._look(["default"]) == 0
+            assert backend._until_work(["default"]) == 0
 
         backend.wait(["default"], 60)  # returns at once
 

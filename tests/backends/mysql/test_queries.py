@@ -321,7 +321,7 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
     "look",
     [
         lambda backend: backend.wait(["q2", "q3"], 0),
-        lambda backend: backend._look(["laned"]),
+        lambda backend: backend._until_work(["laned"]),
         lambda backend: backend.look(Look(counts=True, at_most=100)),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),

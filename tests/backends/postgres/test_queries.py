@@ -60,6 +60,7 @@ TURN = [
     "running_in",
     "try_gates",
     "take",
+    "take_line",
     "book",
     "charge_gate",
 ]
@@ -81,6 +82,7 @@ INDEXES = {
     "gates_of": {"onward_gates_pkey"},
     "try_gates": {"onward_gates_pkey"},
     "take": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx", "onward_jobs_pkey"},
+    "take_line": {"onward_jobs_claim_idx", "onward_jobs_running_idx", "onward_gates_pkey", *WALKS},
     "book": {"onward_jobs_pkey"},
     "count_running": {"onward_jobs_owner_idx", "onward_jobs_pkey"},
     "settle": {"onward_jobs_owner_idx", "onward_queues_pkey"},
@@ -237,6 +239,7 @@ class TestCost:
             with backend._connections.borrowed() as connection:
                 connection.adapters.register_dumper(Blobs, blobs_dumper)
                 connection.execute("BEGIN")
+                connection.execute("SET LOCAL onward.limits = 'kept'")
                 explained = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).fetchone()
                 connection.execute("ROLLBACK")
             plan = explained[0] if isinstance(explained[0], list) else json.loads(explained[0])
@@ -314,6 +317,18 @@ class TestCost:
             backend.enqueue(in_lane(5_000, "acme", queue="a"))
 
         assert walk() < before * 1.5 + 10
+
+    @pytest.mark.promise("L51")
+    def test_a_claim_of_a_single_line_costs_the_same_however_many_jobs_wait_in_it(self, backend, pages):
+        declare(backend, a_limit(running=5))
+        line = {"queue": "a", "rank": 0, "lane": "render/", "bound": 5, "limit": 5, "released": []}
+        backend.enqueue(in_lane(100, queue="a"))
+        before = pages("take_line", **line)
+
+        for _ in range(4):
+            backend.enqueue(in_lane(5_000, queue="a"))
+
+        assert pages("take_line", **line) < before * 1.5 + 10
 
     @pytest.mark.promise("L51")
     def test_a_full_job_is_one_step_whatever_waits_under_it(self, backend, walk):

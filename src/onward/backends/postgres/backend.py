@@ -181,7 +181,10 @@ class PostgresBackend(
         given_back = [*released, *settlements.released]
         asked = None
         if claim is not None:
-            asked = claiming.ask(tx, claim, self._marks, self._lanes, owner=turn.owner, released=given_back)
+            ended = settlements.certain if self._lanes.counts else ()
+            asked = claiming.ask(
+                tx, claim, self._marks, self._lanes, owner=turn.owner, released=given_back, ended=ended
+            )
         expires_at, now, to_cancel = _alive(session)
         settled = settlements.answer()
         got = claiming.Claimed([])

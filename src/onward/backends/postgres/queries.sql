@@ -1404,6 +1404,74 @@ SELECT number
  UNION ALL
 SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
 
+-- name: keep_limits
+-- Limits stay as they are until the commit, as with `lock_scopes`, if no other transaction changes one now.
+SELECT set_config('onward.limits', CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0)) THEN 'kept' ELSE '' END, true);
+
+-- name: take_line
+-- Lease the first jobs of a lane, no more than this transaction has ended leases of its job; if it is the only line of its queue, and has
+-- the limit that an earlier walk has seen: then there is nothing to choose, and nothing to lock.  The last row has the room that its
+-- job seems to have besides; or -1, a walk must look: for another line, another limit, a suspect or a job with a key to take.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+busy (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL AND queue > name
+             ORDER BY queue LIMIT 1)
+      FROM busy
+     WHERE name IS NOT NULL
+), found AS MATERIALIZED (
+    SELECT current_setting('onward.limits') = 'kept'
+           AND (SELECT coalesce(chosen_running, declared_running) = cast(:bound AS bigint)
+                       AND coalesce(chosen_tokens, declared_tokens) IS NULL
+                  FROM onward_limits WHERE kind = 'job' AND name = split_part(:lane, '/', 1)) IS TRUE
+           AND NOT EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue)
+           AND NOT EXISTS (SELECT 1 FROM onward_gates WHERE queue = '' AND lane = :lane)
+           AND (SELECT true FROM onward_jobs WHERE queue = :queue AND state = 'available' AND coalesce(lane, '') = ''
+                 ORDER BY rank LIMIT 1) IS NULL
+           AND (SELECT (rank, lane) < (cast(:rank AS bigint), :lane) FROM onward_jobs
+                 WHERE queue = :queue AND state = 'available' AND lane <> '' ORDER BY rank, lane LIMIT 1) IS NOT TRUE
+           AND (SELECT true FROM onward_jobs
+                 WHERE queue = :queue AND state = 'available' AND lane <> '' AND (rank, lane) > (:rank, :lane)
+                 ORDER BY rank, lane LIMIT 1) IS NULL AS is_single
+), room AS MATERIALIZED (
+    SELECT CASE WHEN NOT is_single OR (SELECT paused_at FROM onward_queues WHERE name = :queue) IS NOT NULL THEN 0
+                ELSE greatest(0, :bound - (SELECT count(*)
+                                             FROM busy
+                                            CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                                                                 WHERE queue = busy.name AND state = 'executing' AND lane IS NOT NULL
+                                                                   AND lane >= :lane AND lane < split_part(:lane, '/', 1) || '0'
+                                                                 ORDER BY lane) AS one
+                                            WHERE busy.name IS NOT NULL)) END AS free
+      FROM found
+), candidates AS MATERIALIZED (
+    SELECT job.*, row_number() OVER () AS number
+      FROM (SELECT ctid AS place, crashes > 0 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL AS is_special
+              FROM onward_jobs
+             WHERE queue = :queue AND rank = :rank AND state = 'available' AND lane <> '' AND lane = :lane
+               AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+               AND NOT id = ANY (cast(:released AS text[]))
+             ORDER BY available_at, id
+             LIMIT (SELECT least(free, cast(:limit AS bigint)) FROM room)
+               FOR UPDATE SKIP LOCKED) AS job
+), chosen AS MATERIALIZED (
+    SELECT place
+      FROM candidates
+     WHERE number < coalesce((SELECT min(number) FROM candidates WHERE is_special), :limit + 1)
+), taken AS (
+    UPDATE onward_jobs
+       SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
+     WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
+    RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+              cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                    single_instance, lane) AS text) AS special
+)
+SELECT * FROM taken
+ UNION ALL
+SELECT CASE WHEN is_single AND (SELECT bool_or(is_special) FROM candidates) IS NOT TRUE
+            THEN (SELECT free FROM room) - (SELECT count(*) FROM chosen) ELSE -1 END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  FROM found;
+
 -- name: running_in
 -- In the order of the lanes, so that the planner has one index for it, whatever it believes of the table.
 -- The leases of a queue (its name), or of lanes from one up to another over all queues; those that began since an instant.  Where it

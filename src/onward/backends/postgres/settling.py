@@ -71,6 +71,13 @@ class Settling:
         )
 
     @property
+    def certain(self) -> Sequence[Settlement]:
+        """The settlements that end their leases if this turn is committed, as far as that is known."""
+        if self._answers is not None:
+            return [each for each, answer in zip(self._settlements, self._answers, strict=True) if answer.applied]
+        return [self._settlements[at] for at in self._completed]
+
+    @property
     def released(self) -> list[str]:
         """The ids of the jobs that this turn has given back."""
         return [] if self._answers is None else released(self._settlements, self._answers)

@@ -70,7 +70,7 @@ _replace = msgspec.structs.replace
 
 
 class DueMember(NamedTuple):
-    """A job that is due by a look."""
+    """A job whose node a look has opened: it is due, or will be when its delay has passed."""
 
     id: str
     queue: str
@@ -140,6 +140,14 @@ class FlowSteps(ABC):
     @abstractmethod
     def cancel(self, jobs: list[Any], reason: str) -> NamedSteps[int]:
         """Cancel members that wait, by their keys, but those that other transactions have locked.  Return how many."""
+
+    def open(self, jobs: list[Any]) -> NamedSteps[Rows]:
+        """Make members due, by their keys, but those that other transactions have locked: (id, state, queue)."""
+        return (yield from ask("open_members", jobs=jobs, never=NEVER))
+
+    def ask_to_cancel(self, jobs: list[Any], reason: str) -> NamedSteps[Collection[Any]]:
+        """Ask members that run to cancel, but those that other transactions have locked.  Return one thing for each."""
+        return (yield from ask("ask_to_cancel", jobs=jobs, reason=reason))
 
     def looking(self, touched: Touched) -> NamedSteps[Looked]:
         """Look at these flows, and apply the rules to those in which something changes."""
@@ -248,8 +256,8 @@ class FlowSteps(ABC):
         if flow.ends(node):
             return (yield from self._end(flow, node, rows))
         if node.state is NodeState.OPEN:
-            due = yield from ask("open_members", jobs=keys, never=NEVER)
-            opened = [DueMember(job_id, queue) for job_id, state, queue in due if state == State.AVAILABLE]
+            due = yield from self.open(keys)
+            opened = [DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too
             return _Swept(len(rows), len(due), 0, opened)
         reason = "not needed" if node.state is NodeState.SKIPPED else f"node {culprit(flow.nodes, node)} failed"
         cancelled = yield from self.cancel(keys, reason)
@@ -266,7 +274,7 @@ class FlowSteps(ABC):
             if ended and node.state in _LIVE:
                 flow.nodes[node.name] = _replace(node, failed=True)
         if running:
-            asked = len((yield from ask("ask_to_cancel", jobs=running, reason=reason)))
+            asked = len((yield from self.ask_to_cancel(running, reason)))
         return _Swept(len(rows), ended + asked, ended)
 
     # What people ask for

@@ -63,7 +63,7 @@ def _comes(case: Case, reason: Reason) -> bool | None:
         # Of several jobs that could start, a rate lets some start.
         return None if any(limit.row.bounds.rate is not None for limit in case.place.limits) else True
     if reason.code not in WHEN_DUE:
-        return False
+        return None if reason.code == "awaits_flow" else False  # the jobs before it may end
     if not case.is_due:
         return None if reason.code == "held" else False  # the job that holds its key may end
     return True if not case.place.limits and not _is_paused(case) else None
