@@ -221,6 +221,9 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
 
+    def _begin_opening(self, tx: Transaction, session: Session) -> None:
+        tx.ask("begin_declaring" if session.limits else "begin_opening")
+
     def _lane_view(self, tx: Transaction) -> MySQLView:
         return MySQLView(tx, tx.ask("clock").value())
 
