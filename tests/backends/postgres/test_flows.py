@@ -19,6 +19,7 @@ from onward.backends.postgres.wire import Wire
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope
 from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from onward.testing.contract.lanes import a_limit, declare, in_lane
 from tests.backends.flows_in_steps import FlowsInSteps
 from tests.backends.postgres.stepping import Side, SteppedBackend, in_order
 from tests.waiting import eventually
@@ -134,8 +135,15 @@ class TestLocks:
         with psycopg.connect(url) as other:
             other.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [busy])
 
-            stage.end("a", end)  # it does not wait
+            ending = threading.Thread(target=stage.end, args=["a", end])
+            ending.start()
+            ending.join(10)
+            waits = ending.is_alive()
+            if waits:
+                other.rollback()
+                ending.join()
 
+            assert not waits
             done = State.AVAILABLE if end is ack else State.CANCELLED
             assert [job.id for job in stage.stored("b") if job.state is not done] == [busy]
             assert stage.state() == "running"
@@ -427,12 +435,13 @@ class TestCost:
         """Such a turn sends its commit together with the claim, else."""
         stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
         (lease,) = stage.claim("a")
-        backend.enqueue([an_envelope(queue="lanes", lane="work/")])
+        declare(backend, a_limit("render", running=5))
+        backend.enqueue(in_lane(3, queue="lanes"))
         claim = a_claim(queues=("lanes",))
 
         names = statements(lambda: backend.turn(a_turn(ack(lease), claim=claim)))
 
-        assert "take" in names
+        assert "lock_scopes" in names
         assert names.index("change_nodes") < names.index("commit")
         assert stage.states() == {"a": "completed", "b": "open"}
 
