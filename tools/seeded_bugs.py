@@ -1847,7 +1847,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "tx.wakes = tx.wakes or False",
             ),
         ),
-        (f"{ON_SQLITE}::test_a_node_that_opens_wakes_those_who_wait_in_its_queue",),
+        (f"{FLOWS_ON_SQLITE}::test_a_turn_that_opens_a_node_wakes_a_worker_for_it",),
     ),
     Mutant(
         "M231",

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from onward import Onward
-from onward.backend import Query, Settlement
+from onward.backend import Claim, Query, Settlement, Turn
 from onward.backends.sql.flows import STEP
 from onward.backends.sqlite import SqliteBackend
 from onward.flow.graph import NodeState, advance, planned
@@ -181,6 +181,27 @@ def test_the_end_of_a_member_costs_one_statement_more_unless_its_node_is_over(ba
 
     assert len(recorded) == len(of_a_plain_job) + 1
     assert recorded[-1] == "flows_to_look_at"
+
+
+@pytest.fixture
+def woken(backend):
+    calls = []
+    backend._transactions._wake = lambda: calls.append("woken")
+    return calls
+
+
+@pytest.mark.promise("W72")
+def test_a_turn_that_opens_a_node_wakes_a_worker_for_it(backend, clock, woken):
+    """What opens is not claimed by the turn that ends the last job before it: it looks last."""
+    stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
+    (lease,) = stage.claim("a")
+    woken.clear()
+
+    result = backend.turn(Turn(owner="worker", settlements=[ack(lease)], claim=Claim(queues=("a", "b"), limit=1)))
+
+    assert result.leases == []
+    assert result.woken == ids(stage.envelopes["b"])
+    assert woken == ["woken"]
 
 
 # What is counted: steps of SQLite's virtual machine, the same on every machine, however busy it is
