@@ -19,7 +19,7 @@ from tests.servers.connecting import connected
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "unlock", "listen"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
@@ -101,6 +101,7 @@ INDEXES = {
     "schedules_seen": {"onward_schedules_pkey"},
     "unique_keys_of": {"onward_jobs_pkey"},
     "take_back": {"onward_jobs_pkey"},
+    "try_unbegun": {"onward_jobs_pkey"},
 }
 
 FILL = """
