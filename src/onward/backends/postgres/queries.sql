@@ -639,6 +639,27 @@ WITH gone AS (
 )
 SELECT count(*) FROM finished;
 
+-- name: complete_members
+-- `complete` where all are members of flows: what those behind them may read is kept, and the answer is their nodes.
+WITH gone AS (
+    DELETE FROM onward_jobs
+     WHERE id = ANY (cast(:ids AS text[]))
+       AND ((id, delivery) IN (SELECT * FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])))) IS TRUE
+       AND owner IS NOT DISTINCT FROM :owner AND state IS NOT DISTINCT FROM 'executing'
+    RETURNING *
+)
+INSERT INTO onward_finished (
+       id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, lane, cost, flow, node, progress, sealed)
+SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
+       max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
+       idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, progress,
+       CASE WHEN cast(:keep AS boolean) OR (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE
+            THEN sealed END
+  FROM gone
+RETURNING flow, node;
+
 -- name: evidence
 -- What is known of settlements that match no lease: the record of the run, the finished job, a live one.
 SELECT lease.number, run.move, run.state, done.state,
@@ -1826,6 +1847,24 @@ SELECT wanted.place ->> 0, wanted.place ->> 1, live.id,
                                        WHERE flow IS NOT NULL AND (flow, node) >= (wanted.place ->> 0, wanted.place ->> 1)
                                          AND (flow, node) <= (wanted.place ->> 0, wanted.place ->> 1)
                                        ORDER BY flow DESC, node DESC, id DESC LIMIT 1))) AS live (id);
+
+-- name: leave_to_sweep
+-- For a caller's transaction that reads from one snapshot, which may be older than the lock: the next look at these flows, or the
+-- next sweep, does what it would have to do.  At READ COMMITTED it writes and answers nothing.
+WITH held AS MATERIALIZED (
+    SELECT flow.id, wanted.place
+      FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+     CROSS JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.place ->> 0 FOR UPDATE) AS flow
+     WHERE current_setting('transaction_isolation') <> 'read committed'
+), nodes AS (
+    UPDATE onward_nodes SET swept = coalesce(swept, '')
+      FROM held
+     WHERE onward_nodes.flow = held.id AND onward_nodes.name = held.place ->> 1
+)
+UPDATE onward_flows SET unswept = true WHERE id = ANY (ARRAY (SELECT id FROM held)) RETURNING id;
+
+-- name: place_of
+SELECT flow, node FROM onward_finished WHERE id = :id AND flow IS NOT NULL;
 
 -- name: flows_among
 SELECT flow.*
