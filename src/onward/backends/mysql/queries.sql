@@ -80,6 +80,14 @@ SELECT found.name, holder.id
  WHERE holder.key_held = found.name
    FOR UPDATE;
 
+-- name: begin_opening
+-- Before any other lock.  No session is opened while claims are stopped, see `stop_claims`.
+SELECT number FROM onward_stripes WHERE number = 0 LOCK IN SHARE MODE;
+
+-- name: begin_declaring
+-- The same for a session with limits: it may be the one that stops claims.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
@@ -365,6 +373,11 @@ SELECT :now;
 SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
+
+-- name: stop_claims
+-- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;
 
 -- name: lock_limits
 -- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.

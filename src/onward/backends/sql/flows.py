@@ -225,7 +225,7 @@ class FlowSteps(ABC):
                 room -= done.seen
                 swept += done.done
                 opened += done.opened
-                if done.ended:
+                if done.ended and flow.nodes[name].state in _LIVE:
                     ending.append(name)
             if ending:
                 goes_on = True
@@ -248,6 +248,8 @@ class FlowSteps(ABC):
         swept = yield from self._swept(flow, node, rows)
         if swept.done == len(rows) and len(rows) < room:
             del flow.swept[node.name]
+            if node.state in _NOT_NEEDED:
+                flow.live.discard(node.name)
         elif swept.done == len(rows):
             flow.swept[node.name] = rows[-1][1]
         return swept  # if jobs were left out, the next look begins with them
