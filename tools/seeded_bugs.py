@@ -1866,8 +1866,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/flows.lua",
-                "if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end",
-                "if is(record, AWAITS_NODE) and score then zset('waiting:' .. place, record.id, score) end",
+                "if waits then zset('waiting:' .. place, id, score) end",
+                "if waits and score then zset('waiting:' .. place, id, score) end",
             ),
         ),
         (f"{FLOWS_ON_REDIS}::TestSteps::test_a_large_node_opens_in_steps_that_its_own_jobs_take",),
