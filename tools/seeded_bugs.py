@@ -39,6 +39,8 @@ MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
+FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
+FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
@@ -1698,6 +1700,93 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
+    ),
+    Mutant(
+        "M215",
+        "a node that was not needed counts as failed (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/graph.lua",
+                "return state == NODE.FAILED or state == NODE.PASSED_OVER end",
+                "return state >= NODE.FAILED end",
+            ),
+        ),
+        (
+            f"{ON_REDIS}::test_what_becomes_of_a_node_by_what_is_before_it",
+            f"{FLOW_RULES_ON_REDIS}::test_the_rules_of_the_scripts_are_those_of_python",
+        ),
+    ),
+    Mutant(
+        "M216",
+        "a cancelled job is not looked at (redis)",
+        (Edit(f"{REDIS}/scripts/cancel.lua", "flows.look(now)\n", ""),),
+        (f"{ON_REDIS}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M217",
+        "a job that runs again adds its jobs again (redis)",
+        (
+            Edit(
+                f"{REDIS}/flows.py",
+                "lease.token, lease.owner), retried=True)",
+                "lease.token, lease.owner), retried=False)",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_child_that_has_ended_is_not_added_again",),
+    ),
+    Mutant(
+        "M218",
+        "a job whose node has opened is opened again (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/flows.lua",
+                "if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end",
+                "if is(record, AWAITS_NODE) and score then zset('waiting:' .. place, record.id, score) end",
+            ),
+        ),
+        (f"{FLOWS_ON_REDIS}::TestSteps::test_a_large_node_opens_in_steps_that_its_own_jobs_take",),
+    ),
+    Mutant(
+        "M219",
+        "a process that dies ends a job without a look (redis)",
+        (Edit(f"{REDIS}/scripts/reap.lua", "flows.look(now)\n", ""),),
+        (f"{ON_REDIS}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M220",
+        "a node is over before all that failed in it was replayed (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/looking.lua",
+                "return node.todo >= TODO.REVIVE or exists(",
+                "return exists(",
+            ),
+        ),
+        (f"{FLOWS_ON_REDIS}::TestSteps::test_a_retry_whose_process_ends_between_two_steps_is_finished_by_the_sweep",),
+    ),
+    Mutant(
+        "M221",
+        "a run that lost its lease adds to nodes that were opened long ago (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/enqueue.lua",
+                "record[DELIVERY] ~= lease[2] or record[OWNER] ~= lease[3] then return 0 end",
+                "record[OWNER] ~= lease[3] then return 0 end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_run_that_lost_its_lease_adds_nothing",),
+    ),
+    Mutant(
+        "M222",
+        "a member is pruned before those behind it have read its result (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/removing.lua",
+                "return state and state.over_at > 0 and math.max(state.over_at, record[ENDED])",
+                "return record[ENDED]",
+            ),
+        ),
+        (f"{ON_REDIS}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
     ),
     Mutant(
         "M223",

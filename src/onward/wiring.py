@@ -25,6 +25,7 @@ from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
+from onward.base.credentials import without_credentials
 from onward.base.failure import storable
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
@@ -49,6 +50,8 @@ from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
 from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
+from onward.operate.why.case import KnownSettings
+from onward.operate.why.explaining import Explainer
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
 from onward.transactions.blocks import Blocks
@@ -145,6 +148,7 @@ class Parts:
         )
         flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
         self.flows = FlowControl(flows)
+        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -155,6 +159,15 @@ class Parts:
             flows=flows,
             records=records,
             declarations=self.declarations,
+        )
+
+    def _known_settings(self) -> KnownSettings:
+        settings = self.settings
+        return KnownSettings(
+            namespace=settings.namespace,
+            store=without_credentials(settings.store or settings.url),
+            retention=settings.retention,
+            unknown_grace=settings.unknown_grace,
         )
 
     def _make_engine(self) -> None:
@@ -242,6 +255,7 @@ class Parts:
             prune=self.inspector.prune,
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
+            key_ids=lambda: self.keys.signing.key_ids,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

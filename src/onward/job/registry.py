@@ -297,6 +297,21 @@ class Registry:
             return None
         return f"{name!r} is not allowed on queue {queue!r}: queue_handlers lists {', '.join(sorted(allowed)) or 'nothing'}"
 
+    @property
+    def known(self) -> list[str]:
+        """The names and aliases of all jobs."""
+        return sorted(self._entries)
+
+    @property
+    def allowed(self) -> Mapping[str, tuple[str, ...]]:
+        """The only jobs that run on each of these queues."""
+        return {queue: tuple(sorted(allowed)) for queue, allowed in sorted(self._allowed.items())}
+
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """The handlers that run only on queues which allow them."""
+        return tuple(sorted(name for name, entry in self._entries.items() if entry.denied_by_default))
+
     def queues(self) -> list[str]:
         """Return the queues that registered jobs are enqueued on, `default` among them."""
         return sorted({entry.definition.queue for entry in self._entries.values()} | {"default"} | self._allowed.keys())

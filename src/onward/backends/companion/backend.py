@@ -36,7 +36,7 @@ from onward.backend import (
     Held,
     Hold,
     Lease,
-    Overview,
+    Look,
     Pruned,
     Query,
     QueuePage,
@@ -46,6 +46,7 @@ from onward.backend import (
     Replayed,
     Session,
     SessionState,
+    Snapshot,
     StoredJob,
     Turn,
     TurnResult,
@@ -234,8 +235,8 @@ class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Bac
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self.store.queues_with_work(prefix, after=after, limit=limit)
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self.store.overview(at_most=at_most)
+    def look(self, look: Look) -> Snapshot:
+        return self.store.look(look)
 
     def sessions(self) -> Sequence[SessionState]:
         return self.store.sessions()

@@ -9,13 +9,15 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Claim
-from onward.backends.postgres import holds
+from onward.backends.postgres import holds, single_line
+from onward.backends.postgres.flows import touch_expired
 from onward.backends.postgres.lanes import LaneClaims, LaneWalk
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
+from onward.job.settlement import Settlement
 
 __all__ = ["Claimed", "Holder", "PendingClaim", "adopt", "adopted", "ask", "claimed", "taken"]
 
@@ -36,6 +38,7 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
     idempotency_key: str | None
     idempotency_ttl: int
     single_instance: str | None
+    member: bool
     lane: str | None
 
 
@@ -50,16 +53,26 @@ class Holder(NamedTuple):
     now: int
 
 
+class PendingLine(NamedTuple):
+    """A claim of a single line that was sent."""
+
+    most: int  # that it could take
+    begins: bool  # whether more could begin
+    taking: Reply
+
+
 class PendingClaim(NamedTuple):
     """The statements of a claim that were sent."""
 
     claim: Claim
     queues: list[str]
     released: list[str]
+    ended: Sequence[Settlement]  # by the same turn, for certain
     promoted: Reply
-    claimed: Reply | None  # of `claim`; None if it walks
+    claimed: Reply | None  # of `claim`; None if it walks or takes a single line
     pinned: Reply | None
-    walk: LaneWalk | None
+    walk: LaneWalk | None = None
+    line: PendingLine | None = None
 
 
 class Claimed(NamedTuple):
@@ -72,16 +85,32 @@ class Claimed(NamedTuple):
 
 
 def ask(
-    tx: Transaction, claim: Claim, marks: QueueMarks, lanes: LaneClaims, *, owner: str, released: Iterable[str]
+    tx: Transaction,
+    claim: Claim,
+    marks: QueueMarks,
+    lanes: LaneClaims,
+    *,
+    owner: str,
+    released: Iterable[str],
+    ended: Sequence[Settlement] = (),
 ) -> PendingClaim:
-    """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
+    """Ask for the next jobs of the claim's queues; what this turn released is not among them.
+
+    ``ended``: settlements of this turn, if it is rolled back should one of them not end its lease.
+    """
     queues, given_back = list(dict.fromkeys(claim.queues)), list(released)
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
     begin = marks.for_claim(queues)
     is_walked = lanes.expects(queues)
     promoted = tx.ask("promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit)
+    if is_walked and (expected := lanes.expected_line(claim, ended)) is not None:
+        line, most = expected
+        taking = single_line.ask(tx, line, most, owner=owner, released=given_back)
+        pending = PendingLine(most, most < line.most(claim), taking)
+        return PendingClaim(claim, queues, given_back, ended, promoted, None, pinned, line=pending)
     if is_walked:
-        return PendingClaim(claim, queues, given_back, promoted, None, pinned, lanes.begin(tx, claim))
+        walk = lanes.begin(tx, claim, ended)
+        return PendingClaim(claim, queues, given_back, ended, promoted, None, pinned, walk)
     claimed = tx.ask(
         "claim",
         **begin,
@@ -91,14 +120,18 @@ def ask(
         released=given_back,
         owner=owner,
     )
-    return PendingClaim(claim, queues, given_back, promoted, claimed, pinned, None)
+    return PendingClaim(claim, queues, given_back, ended, promoted, claimed, pinned)
 
 
 def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: LaneClaims, held: Holder) -> Claimed:
     """Return the new leases, in claim order."""
     if asked.pinned is not None:
         marks.tell(pinned=bool(asked.pinned.value()))
-    marks.promoted(asked.queues, exhausted=asked.promoted.value() < asked.claim.limit, now=held.now)
+    ((promoted, expired),) = asked.promoted.rows()
+    touch_expired(tx, expired)
+    marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
+    if asked.line is not None:
+        return _by_line(tx, asked, asked.line, lanes, held)
     rows = [] if asked.claimed is None else asked.claimed.rows()
     if asked.claimed is None or (rows and rows[0][_ID] is None):
         return _by_lanes(tx, asked, lanes, held)
@@ -113,7 +146,7 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
 
 
 def _by_lanes(tx: Transaction, asked: PendingClaim, lanes: LaneClaims, held: Holder) -> Claimed:
-    walk = asked.walk or lanes.begin(tx, asked.claim)
+    walk = asked.walk or lanes.begin(tx, asked.claim, asked.ended)
     taken = walk.take(owner=held.owner, released=asked.released)
     lanes.learn(walk)
     leases = _leases(tx, taken.rows, owner=held.owner, expires_at=held.expires_at, now=held.now)
@@ -121,6 +154,17 @@ def _by_lanes(tx: Transaction, asked: PendingClaim, lanes: LaneClaims, held: Hol
         probes = {job_id: shut_for / SECOND for job_id, shut_for in taken.probes.items()}
         leases = [msgspec.structs.replace(each, probe=probes.get(each.envelope.id, 0)) for each in leases]
     return Claimed(leases, taken.more, taken.awaits_slots, taken.contended)
+
+
+def _by_line(tx: Transaction, asked: PendingClaim, line: PendingLine, lanes: LaneClaims, held: Holder) -> Claimed:
+    got = single_line.taken(line.taking)
+    lanes.line_taken(got)
+    if not got.is_single and not got.rows:
+        return _by_lanes(tx, asked, lanes, held)
+    leases = _leases(tx, got.rows, owner=held.owner, expires_at=held.expires_at, now=held.now)
+    may_be_more = got.free > 0 and len(leases) == line.most
+    more, awaits_slots = may_be_more and line.begins, may_be_more and not line.begins
+    return Claimed(leases, more or not got.is_single, awaits_slots and line.most < asked.claim.limit)
 
 
 def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, expires_at: int, now: int) -> list[Lease]:
@@ -179,6 +223,7 @@ def _with(lease: Lease, special: _Special, hold: Hold, holder: str | None) -> Le
         parked_since=special.parked_since,
         spent=special.spent,
         lane=special.lane,
+        member=special.member,
         hold=hold,
         holder=holder,
     )

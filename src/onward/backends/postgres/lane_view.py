@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from onward.backends.postgres.single_line import SingleLine
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.limits import gate_of, limit_of
 from onward.flow.lanes import behind, group_of
@@ -129,6 +130,7 @@ class PostgresView:
         self._source = source
         self._ranks: defaultdict[str, set[int]] = defaultdict(set)
         self._plain: set[tuple[str, int]] = set()  # queues and ranks that have plain jobs
+        self._firsts: list[Place] = []  # the first lane of each group
         self._steps: defaultdict[tuple[str, int], _Steps] = defaultdict(_Steps)
         self._lines: dict[tuple[str, int, str], _Line] = {}
         self._bounds: dict[tuple[Kind, str], Bounds] = {}
@@ -193,6 +195,20 @@ class PostgresView:
         """The limits of what was looked at."""
         return self._bounds
 
+    def single_line(self, queues: Sequence[str]) -> SingleLine | None:
+        """Return the one line of jobs that wait in these queues, if that of a job whose limit is how many run.
+
+        Keys of the job may wait behind it: `take_line` looks.
+        """
+        if len(queues) != 1 or len(self._ranks[queues[0]]) != 1 or len(self._firsts) != 1:
+            return None
+        ((queue, rank, lane),) = self._firsts
+        bounds, gate = self.bounds("job", lane[:-1]), self._gates.get(Scope.of_lane(lane), _OPEN)
+        is_single = lane == group_of(lane) and (queue, rank) not in self._plain and gate == _OPEN
+        if not is_single or bounds.running is None or bounds.rate is not None or self.bounds("queue", queue):
+            return None
+        return SingleLine(queue, rank, lane, bounds.running)
+
     def has_limits(self, limits: Mapping[tuple[Kind, str], Bounds], scopes: Sequence[Scope]) -> bool:
         """Return whether what bounds these scopes is as it was when this view looked."""
         jobs = {group_of(scope.lane)[:-1] for scope in scopes if scope.lane}
@@ -256,6 +272,7 @@ class PostgresView:
         for queue, rank, lane, job_limit, key_limit, gate, running in rows:
             self.walked.add(queue)
             self._ranks[queue].add(rank)
+            self._firsts.append((queue, rank, lane))
             group = group_of(lane)
             self._steps[queue, rank].add(after.get((queue, rank), ""), lane, is_lane=True)
             after[queue, rank] = behind(group)

@@ -21,6 +21,7 @@ import msgspec
 
 from onward.backend import Claim, Lease
 from onward.backends.postgres.lane_view import Head, LaneSource, Place, PostgresView, gates_of, line_heads, running_in
+from onward.backends.postgres.single_line import LineTaken, SingleLine
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql.limits import charge, gate_of, limits_of
 from onward.flow.lanes import group_of
@@ -34,9 +35,11 @@ __all__ = ["LaneClaims", "LaneWalk", "ScopeReader", "Taken", "freed", "opens_in"
 _MOST_LOCKS = 31  # and the one that keeps limits: they come out of the server's one table of locks
 _TRIES = 20  # to get the one lock that a claim needs
 _REMEMBERED = 50  # claims for which a queue is walked that had lanes or a limit
+_ALIKE = 3  # walks that found the same single line, until a claim expects it
 _OPEN = Gate()
 _decode_special = msgspec.json.Decoder(list[Any]).decode
 _RANK, _DUE, _ID, _QUEUE = range(4)  # columns of a row of `take`
+_KEYS = (5, 7)  # of the columns that only few jobs have: an idempotency key, a single instance
 
 
 class Taken(NamedTuple):
@@ -58,10 +61,31 @@ class LaneClaims:
         self._cursors = Cursors()
         self._walked: dict[str, int] = {}  # a queue, and how many claims still expect it to have lanes or a limit
         self._slots: set[tuple[Kind, str]] = set()  # limits of how many run
+        self._line: SingleLine | None = None  # that the latest walk found
+        self._alike = 0  # how many walks found it, one after the other
+        self._line_has_room = False  # for more than a turn has ended: a walk takes it
 
     def expects(self, queues: Iterable[str]) -> bool:
         """Return whether one of these queues had lanes or a limit lately: then its claim walks at once."""
         return not self._walked.keys().isdisjoint(queues)
+
+    def expected_line(self, claim: Claim, ended: Sequence[Settlement]) -> tuple[SingleLine, int] | None:
+        """Return the single line from which this claim takes, and how many at most; None: walk."""
+        line = self._line
+        if line is None or self._alike < _ALIKE or tuple(claim.queues) != (line.queue,):
+            return None
+        freed = sum(each.lease.lane == line.lane for each in ended)
+        most = line.most(claim)
+        if min(freed, most) <= 0 or (freed < most and self._line_has_room):
+            return None
+        return line, min(freed, most)
+
+    def line_taken(self, taken: LineTaken) -> None:
+        """Keep what a claim of a single line has told."""
+        with self._lock:
+            self._line_has_room = taken.free > 0
+            if not taken.is_single:
+                self._line, self._alike = None, 0
 
     @property
     def counts(self) -> bool:
@@ -73,11 +97,12 @@ class LaneClaims:
         job = "" if lease.lane is None else group_of(lease.lane)[:-1]
         return not self._slots.isdisjoint((("queue", lease.envelope.queue), ("job", job), ("key", job)))
 
-    def begin(self, tx: Transaction, claim: Claim) -> LaneWalk:
-        """Ask for what a claim needs to know."""
+    def begin(self, tx: Transaction, claim: Claim, ended: Sequence[Settlement]) -> LaneWalk:
+        """Ask for what a claim needs to know.  ``ended``: what its turn has ended for certain."""
+        freed = _scopes(each.lease for each in ended if self.has_slot(each.lease))
         with self._lock:
             cursors = _copied(self._cursors)
-        return LaneWalk(tx, claim, cursors, self._prefix)
+        return LaneWalk(tx, claim, cursors, self._prefix, freed=freed)
 
     def learn(self, walk: LaneWalk) -> None:
         """Keep where a walk has ended."""
@@ -87,6 +112,8 @@ class LaneClaims:
                 left = _REMEMBERED if queue in walk.walked else self._walked.pop(queue, 0) - 1
                 if left > 0:
                     self._walked[queue] = left
+            self._alike = self._alike + 1 if walk.line == self._line else 1
+            self._line, self._line_has_room = walk.line, False
             slots = {limit for limit, bounds in walk.limits.items() if bounds.running is not None}
             self._slots = (self._slots - walk.limits.keys()) | slots
 
@@ -94,15 +121,19 @@ class LaneClaims:
 class LaneWalk:
     """One claim by lanes."""
 
-    def __init__(self, tx: Transaction, claim: Claim, cursors: Cursors, prefix: str) -> None:
+    def __init__(self, tx: Transaction, claim: Claim, cursors: Cursors, prefix: str, *, freed: Counter[Scope]) -> None:
+        """``freed``: how many leases of each scope this turn has ended."""
         self.cursors = cursors
         self.queues = list(dict.fromkeys(claim.queues))
         self.walked: Collection[str] = ()  # those of the queues that have lanes or a limit
         self.limits: Mapping[tuple[Kind, str], Bounds] = {}
+        self.line: SingleLine | None = None  # if there is no other one
         self._tx = tx
         self._claim = claim
         self._prefix = prefix
+        self._freed = freed
         self._source = LaneSource(tx, self.queues, cursors, claim.limit)
+        self._kept = tx.ask("keep_limits") if freed else None
         self._looked = self._source.ask()
 
     def take(self, *, owner: str, released: Sequence[str]) -> Taken:
@@ -111,7 +142,7 @@ class LaneWalk:
         self.walked, self.limits = view.walked, view.limits
         cursors = self.cursors
         walk, found = self._walk(view, released)
-        needed = _needed(walk, found)
+        needed = {} if self._swaps(walk, found) else _needed(walk, found)
         is_left = False
         if needed:
             is_left = not self._lock(view, needed, _limited_lines(walk, found))
@@ -121,9 +152,14 @@ class LaneWalk:
         if found.booked:
             ids, due = [job.id for job, _ in found.booked], [at for _, at in found.booked]
             self._tx.ask("book", ids=ids, due=due)
-        rows = self._taken(view, walk, found.picks, owner=owner, released=released) if found.picks else []
+        named = {pick.job.id for pick in found.picks if pick.job.crashes or (needed and _is_limited(walk, pick.job))}
+        rows = self._taken(view, named, found.picks, owner=owner, released=released) if found.picks else []
+        if rows and not any(map(_has_key, rows)):
+            self.line = view.single_line(self.queues)
         probes = {pick.job.id: pick.probe for pick in found.picks if pick.probe}
-        return Taken(rows, probes, found.more or is_left, found.awaits_slots, is_left)
+        is_short = bool(needed) and len(rows) < len(found.picks)  # turns that need no lock have taken some meanwhile
+        more = found.more or is_left or is_short
+        return Taken(rows, probes, more, found.awaits_slots, is_left)
 
     def _walk(self, view: PostgresView, released: Sequence[str]) -> tuple[Walk[Head], Walked[Head]]:
         claim, self.cursors = self._claim, _copied(self.cursors)
@@ -160,11 +196,19 @@ class LaneWalk:
             view.read_again(lines, heads.rows())
         return len(ours) == len(scopes)
 
+    def _swaps(self, walk: Walk[Head], found: Walked[Head]) -> bool:
+        """Return whether this turn starts no more jobs of any limit than it has ended: then it needs no lock."""
+        if self._kept is None or found.charges or not self._kept.value():  # '': limits are changing
+            return False
+        started: Counter[Scope] = Counter()
+        for pick in found.picks:
+            started.update(list(_limited(walk, pick.job.queue, pick.job.lane)))
+        return not any(pick.probe for pick in found.picks) and started <= self._freed
+
     def _taken(
-        self, view: PostgresView, walk: Walk[Head], picks: Sequence[Pick[Head]], *, owner: str, released: Sequence[str]
+        self, view: PostgresView, named: set[str], picks: Sequence[Pick[Head]], *, owner: str, released: Sequence[str]
     ) -> list[Row]:
-        """Lease jobs: those with a limit by their ids, so many of a lane where there is none."""
-        named = {pick.job.id for pick in picks if pick.job.crashes or _is_limited(walk, pick.job)}
+        """Lease jobs: these by their ids, so many of a lane of the others."""
         jobs = [pick.job for pick in picks if pick.job.id not in named]
         firsts = {(job.queue, job.rank, job.lane): (job.due, job.id) for job in reversed(jobs)}
         counts = Counter((job.queue, job.rank, job.lane) for job in jobs)
@@ -180,7 +224,7 @@ class LaneWalk:
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
         )
-        if all(pick.job.id in view.keyless for pick in picks):
+        if not self._tx.touched and all(pick.job.id in view.keyless for pick in picks):
             self._tx.commit()  # with it: other turns wait for the locks
         return list(_in_turns(taking.rows(), picks, named))
 
@@ -219,6 +263,16 @@ def freed(settlements: Sequence[Settlement], answers: Sequence[Settled], claims:
     pairs = zip(settlements, answers, strict=True)
     leases = (each.lease for each, answer in pairs if answer.applied)
     return Counter(lease.envelope.queue for lease in leases if claims.has_slot(lease))
+
+
+def _scopes(leases: Iterable[Lease]) -> Counter[Scope]:
+    """Return how many of these leases each scope counts."""
+    found: Counter[Scope] = Counter()
+    for lease in leases:
+        found[Scope.of_queue(lease.envelope.queue)] += 1
+        if lease.lane is not None:
+            found.update({Scope.of_lane(lease.lane), Scope.of_lane(group_of(lease.lane))})
+    return found
 
 
 def _copied(cursors: Cursors) -> Cursors:
@@ -295,6 +349,11 @@ def _in_turns(rows: Sequence[Row], picks: Sequence[Pick[Head]], named: Collectio
 def _lane(row: Row) -> str:
     special = row[-1]
     return PLAIN if special is None else (_decode_special(special)[-1] or PLAIN)
+
+
+def _has_key(row: Row) -> bool:
+    special = row[-1]
+    return special is not None and any(_decode_special(special)[at] is not None for at in _KEYS)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -104,8 +104,7 @@ class RedisBackend(
 
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
-        lease_for = round(session.lease_for.total_seconds() * SECOND)
-        about = (lease_for, session.host, session.pid, session.version)
+        about = showing.AboutSession.of(session)
         with errors.translated(self._connections.place):
             packing.checked_owner(session.owner)
         opened = self._run("open_session", self._now(), session.owner, about, adopts, declared(session.limits))

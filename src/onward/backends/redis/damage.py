@@ -227,6 +227,8 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
         "single_instance": fixed.single_instance,
         "lane": fixed.lane,
         "cost": fixed.cost,
+        "flow": fixed.flow,
+        "node": fixed.node,
         "progress": None,
         "owner": found.owner,
     }

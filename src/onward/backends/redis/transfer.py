@@ -31,7 +31,7 @@ class RedisTransfer:
 
     @set_aside_and_repeat
     def reserve(self, queue: str, transfer: str | None, *, was: str | None = None) -> bool:
-        return bool(self._run("reserve", queue, transfer, was))
+        return bool(self._run("reserve", self._now(), queue, transfer, was))
 
     @set_aside_and_repeat
     def attached(self, jobs: Sequence[StoredJob]) -> Attached:

@@ -100,7 +100,10 @@ class _Flow:
         self.swept = swept  # nodes with jobs that are not as its state says, and up to which id they are
         self.live = live  # nodes with live jobs
         self.stopped, self.cancelled, self.over = row.stopped, row.cancelled, row.over_at is not None
-        self.before = self.columns()
+        flow, nodes = self.columns()
+        # Of a node that is not over, whether a job has failed was read from the jobs: its row may not say so yet.
+        unnoted = {name: (state, False, to) for name, (state, _, to) in nodes.items() if NodeState(state) in _LIVE}
+        self.before = flow, nodes | unnoted
 
     def ends(self, node: Node) -> bool:
         """Return whether all jobs of a node are to end."""
@@ -140,6 +143,14 @@ class FlowSteps(ABC):
     @abstractmethod
     def cancel(self, jobs: list[Any], reason: str) -> NamedSteps[int]:
         """Cancel members that wait, by their keys, but those that other transactions have locked.  Return how many."""
+
+    def open(self, jobs: list[Any]) -> NamedSteps[Rows]:
+        """Make members due, by their keys, but those that other transactions have locked: (id, state, queue)."""
+        return (yield from ask("open_members", jobs=jobs, never=NEVER))
+
+    def ask_to_cancel(self, jobs: list[Any], reason: str) -> NamedSteps[Collection[Any]]:
+        """Ask members that run to cancel, but those that other transactions have locked.  Return one thing for each."""
+        return (yield from ask("ask_to_cancel", jobs=jobs, reason=reason))
 
     def looking(self, touched: Touched) -> NamedSteps[Looked]:
         """Look at these flows, and apply the rules to those in which something changes."""
@@ -214,7 +225,7 @@ class FlowSteps(ABC):
                 room -= done.seen
                 swept += done.done
                 opened += done.opened
-                if done.ended:
+                if done.ended and flow.nodes[name].state in _LIVE:
                     ending.append(name)
             if ending:
                 goes_on = True
@@ -237,6 +248,8 @@ class FlowSteps(ABC):
         swept = yield from self._swept(flow, node, rows)
         if swept.done == len(rows) and len(rows) < room:
             del flow.swept[node.name]
+            if node.state in _NOT_NEEDED:
+                flow.live.discard(node.name)
         elif swept.done == len(rows):
             flow.swept[node.name] = rows[-1][1]
         return swept  # if jobs were left out, the next look begins with them
@@ -248,7 +261,7 @@ class FlowSteps(ABC):
         if flow.ends(node):
             return (yield from self._end(flow, node, rows))
         if node.state is NodeState.OPEN:
-            due = yield from ask("open_members", jobs=keys, never=NEVER)
+            due = yield from self.open(keys)
             opened = [DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too
             return _Swept(len(rows), len(due), 0, opened)
         reason = "not needed" if node.state is NodeState.SKIPPED else f"node {culprit(flow.nodes, node)} failed"
@@ -266,7 +279,7 @@ class FlowSteps(ABC):
             if ended and node.state in _LIVE:
                 flow.nodes[node.name] = _replace(node, failed=True)
         if running:
-            asked = len((yield from ask("ask_to_cancel", jobs=running, reason=reason)))
+            asked = len((yield from self.ask_to_cancel(running, reason)))
         return _Swept(len(rows), ended + asked, ended)
 
     # What people ask for

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
-from onward.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Replayed
+from onward.backend import Hold, Lease, Pruned, Query, QueuePage, Replayed
 from onward.backends.sql import rows
 from onward.backends.sql.flows import FlowSteps
+from onward.backends.sql.holds import HoldKey
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.backends.sql.overview import overview
+from onward.backends.sql.overview import SqlOverview
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
-from onward.backends.sqlite.transaction import Transaction, as_json
+from onward.backends.sqlite.transaction import Transaction, Transactions, as_json
+from onward.contract.snapshot import LOOK_SECONDS
 from onward.job.states import State, state_named
 
 __all__ = ["SqliteInspection"]
 
+Result = TypeVar("Result")
+
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class SqliteInspection(SqlInspection[Transaction]):
+class SqliteInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
+    _transactions: Transactions
     _flow_steps: FlowSteps
 
     @abstractmethod
@@ -39,8 +45,12 @@ class SqliteInspection(SqlInspection[Transaction]):
 
         return rows.queue_page(self._read(look), limit)
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview(tx, at_most))
+    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+        with self._transactions.reading_briefly(LOOK_SECONDS) as tx:
+            return act(tx)
+
+    def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[rows.Row]:
+        return tx.rows("holds", (as_json(keys),))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         def act(tx: Transaction) -> dict[str, State]:

@@ -58,11 +58,11 @@ SELECT rowid, id, state FROM onward_jobs INDEXED BY onward_jobs_held_idx WHERE k
 UPDATE onward_jobs SET key_held = NULL, cancel_reason = coalesce(cancel_reason, ?2) WHERE rowid = ?1;
 
 -- name: open_session
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
-VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version)
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description)
+VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version, :description)
 ON CONFLICT (owner) DO UPDATE
    SET expires_at = excluded.expires_at, lease_for = excluded.lease_for, host = excluded.host, pid = excluded.pid,
-       version = excluded.version;
+       version = excluded.version, description = excluded.description;
 
 -- name: session
 -- What a turn must know of its session, and what it need not look for: is any of its jobs asked to cancel, does any carry
@@ -511,7 +511,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
@@ -520,7 +520,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
@@ -742,7 +742,73 @@ WITH RECURSIVE queues (name) AS (
       FROM queues
      WHERE name IS NOT NULL
 )
-SELECT name, counts ->> 0, counts ->> 1 FROM later;
+SELECT name, counts ->> 0, counts ->> 1,
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1)
+  FROM later;
+
+-- name: overview_oldest
+-- From line to line along the indexes, to the first job of each: of a queue and a priority, and of a lane besides.  After so many
+-- lines of a queue on to the next one.  (Not by comparing rows of values: SQLite would pass over every job of a line.)
+WITH RECURSIVE plain (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > '' ORDER BY queue, rank, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                          WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = job.queue AND rank > job.rank
+                          ORDER BY rank, available_at LIMIT 1)),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                      WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > job.queue
+                      ORDER BY queue, rank, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+     LIMIT :steps
+), laned (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE state = 'available' AND lane <> '' AND queue > '' ORDER BY queue, rank, lane, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        coalesce((SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank = job.rank AND lane > job.lane
+                                   ORDER BY lane, available_at LIMIT 1),
+                                 (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank > job.rank
+                                   ORDER BY rank, lane, available_at LIMIT 1))),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                      WHERE state = 'available' AND lane <> '' AND queue > job.queue
+                      ORDER BY queue, rank, lane, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place
+     LIMIT :steps
+)
+SELECT job.queue, job.available_at FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+ UNION ALL
+SELECT job.queue, job.available_at FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place;
+
+-- name: ahead
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = :queue
+           AND (rank, available_at, id) < (:rank, :available_at, :id)
+         LIMIT :at_most);
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE state = 'available' AND lane <> '' AND queue = :queue AND rank = :rank AND lane = :lane
+           AND (available_at, id) < (:available_at, :id)
+         LIMIT :at_most);
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: clock
+SELECT :now;
 
 -- name: overview_running_by_queue
 SELECT queue, count(*)
@@ -752,7 +818,8 @@ SELECT queue, count(*)
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
        (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
-         WHERE onward_jobs.owner = session.owner AND state = 'executing')
+         WHERE onward_jobs.owner = session.owner AND state = 'executing'),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 
@@ -906,6 +973,9 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_running, chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
+-- name: stop_claims
+SELECT 1;
+
 -- name: lock_limits
 -- There is nothing to lock: whoever writes has the file alone.
 SELECT 1;
@@ -1030,14 +1100,15 @@ SELECT flow, place, name, comes_after, opens_when, state, failed, total
  WHERE flow IN (SELECT value FROM json_each(:flows));
 
 -- name: nodes_now
--- To look at them: whether a job has failed, of those that are not over; and whether a job is live.
+-- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
 SELECT flow, place, name, comes_after, opens_when, state,
        failed OR state IN ('waiting', 'open')
                  AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
                               WHERE onward_finished.flow = node.flow AND onward_finished.node = node.name
                                 AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled')),
        swept,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+       state NOT IN ('completed', 'failed')
+       AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
                 WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name AND onward_jobs.flow IS NOT NULL)
   FROM onward_nodes AS node
  WHERE flow IN (SELECT value FROM json_each(:flows));

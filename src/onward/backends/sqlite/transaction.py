@@ -7,6 +7,7 @@ worker after the commit.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -18,12 +19,15 @@ from onward.backends.sql.statements import Named, NamedSteps
 from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
 from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
+from onward.errors import BackendUnavailable
 
 __all__ = ["Parameters", "Row", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
 T = TypeVar("T")
+
+_STEPS = 10_000  # of the virtual machine, between two looks at the time
 
 _encode = msgspec.json.Encoder().encode
 
@@ -186,6 +190,24 @@ class Transactions:
         """Read one snapshot of the file, whatever is written meanwhile."""
         with self._connections.reading() as connection:
             yield Transaction(connection, self._sql, self._clock.micros())
+
+    @contextmanager
+    def reading_briefly(self, seconds: float) -> Iterator[Transaction]:
+        """Read one snapshot of the file; a statement that runs when the time is over is ended: `BackendUnavailable`."""
+        with self._connections.reading() as connection:
+            ends = time.monotonic() + seconds
+            connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            try:
+                yield Transaction(connection, self._sql, self._clock.micros())
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_INTERRUPT":
+                    raise
+                raise BackendUnavailable(
+                    f"{self._connections.path}: a look took longer than {seconds:g} s and was ended: try again when the "
+                    f"disk is less busy"
+                ) from error
+            finally:
+                connection.set_progress_handler(None, 0)
 
 
 def as_json(values: Sequence[object] | Mapping[str, object]) -> str:

@@ -52,14 +52,27 @@ class AskedModel(Model):
         names = sorted({*live, *self.paused})
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
 
+    @property
+    def every_id(self) -> Sequence[str]:
+        return [*self.live, *self.finished]
+
     def seen_queues(self) -> Sequence[QueueCounts]:
-        """Return the queues of `overview`."""
+        """Return the queues of `look`."""
         return [
             QueueCounts(
-                name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE}
+                name=each.name,
+                paused=each.paused,
+                counts={state: self.counts(each.name)[state] for state in LIVE},
+                oldest_due=self._oldest_due(each.name),
+                paused_at=self.paused.get(each.name),
             )
             for each in self.queues()
         ]
+
+    def _oldest_due(self, queue: str) -> int | None:
+        waiting = [job for job in self.live.values() if job.waiting and job.envelope.queue == queue]
+        due = [job for job in waiting if job.state is State.AVAILABLE or job.available_at <= self.now]
+        return min((job.available_at for job in due), default=None)
 
     def seen_sessions(self) -> Sequence[tuple[str, int, int]]:
         """Return owner, expiry and number of leases of each session."""
@@ -140,7 +153,10 @@ class AskedModel(Model):
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         changes = (queue in self.paused) is not paused
-        self.paused ^= {queue} if changes else set()
+        if changes and paused:
+            self.paused[queue] = self.now
+        elif changes:
+            del self.paused[queue]
         return changes
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
@@ -167,7 +183,7 @@ class AskedModel(Model):
             started_at=job.started_at,
             finished_at=job.finished_at,
             owner=job.owner,
-            cancel_requested=job.asked is not None,
+            cancel_reason=job.asked,
             result=job.result,
             reason=job.reason,
             progress=job.progress,

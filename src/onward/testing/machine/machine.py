@@ -25,7 +25,7 @@ from onward.job.envelope import owned_key
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.machine.asking import AskedModel
-from onward.testing.machine.comparing import agree, jobs, leases, reaped
+from onward.testing.machine.comparing import agree, jobs, leases, look, reaped
 from onward.testing.machine.drawing import (
     OWNERS,
     QUEUES,
@@ -43,6 +43,7 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.explained import reasons_bind
 from onward.testing.machine.flow_rules import FlowRules
 from onward.testing.machine.lane_rules import LaneRules, laned_themes
 from onward.testing.machine.note_rules import NoteRules
@@ -89,10 +90,12 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
         self.got: dict[str, StoredJob | None] = {}
 
     def teardown(self) -> None:
-        self.tally.outcomes.update(self.model.events)
-        self.stop_listening()
-        for client in (self.backend, *self.others):
-            client.close()
+        try:
+            self.tally.outcomes.update(self.model.events + reasons_bind(self.backend, self.model.every_id))
+        finally:
+            self.stop_listening()
+            for client in (self.backend, *self.others):
+                client.close()
 
     @initialize(theme=st.one_of(themes, themes, laned_themes), batch=st.lists(plans, min_size=2, max_size=5))
     def begin(self, theme: Options, batch: list[Options]) -> None:
@@ -365,9 +368,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
         agree("queues()", list(self.backend.queues()), list(self.model.queues()))
         seen = [(each.owner, each.expires_at, each.leases) for each in self.backend.sessions()]
         agree("sessions()", seen, self.model.seen_sessions())
-        overview = self.backend.overview()
-        agree("the counts of overview()", overview.counts, self.model.counts())
-        agree("the queues of overview()", overview.queues, self.model.seen_queues())
+        look(self.backend, self.model)
 
     def _compare_jobs(self, query: Query) -> None:
         found = list(self.backend.list(query))

@@ -17,7 +17,7 @@ from onward.job.envelope import Envelope
 from onward.job.states import State
 from onward.testing.machine.model_job import ModelJob
 
-__all__ = ["ModelFlow", "ModelFlows", "ModelNode"]
+__all__ = ["ModelFlow", "ModelFlows", "ModelNode", "state_of_waiting"]
 
 _LEFT_OPEN = round(LEFT_OPEN.total_seconds() * SECOND)
 _UNDECIDED = ("waiting", "open")
@@ -180,7 +180,7 @@ class ModelFlows:
         before = [node.state for node in flow.nodes.values()]
         for name, node in flow.nodes.items():
             if node.state == "waiting":
-                node.state = _opened(node.when, [flow.nodes[each].state for each in node.after])
+                node.state = state_of_waiting(node.when, [flow.nodes[each].state for each in node.after])
             if node.state == "open" and flow.closed and not self.members(flow, name):
                 node.state = "failed" if node.failed else "completed"
         after = [node.state for node in flow.nodes.values()]
@@ -360,8 +360,8 @@ class ModelFlows:
                 self.events["closed by a sweep"] += 1
 
 
-def _opened(when: str, ends: Sequence[str]) -> str:
-    """Rule 2: what becomes of a node that waits."""
+def state_of_waiting(when: str, ends: Sequence[str]) -> str:
+    """Return what becomes of a node that waits, by the states of those before it: rule 2."""
     one_failed = any(end in _FAILED for end in ends)
     if when == "succeeded" and one_failed:
         return "passed_over"

@@ -20,7 +20,7 @@ local function belongs(id, member, raw)
   if not is_live(raw) then
     local record = taken_apart(id, raw, decode_finished)
     if record and kind == 'finished' then
-      return is(record, IS_MEMBER) and name == 'finished:' .. record[STATE] .. ':' .. flows.place(record)
+      return is(record, IS_MEMBER) and name == flows.finished(record)
     end
     return record and name == (record[TOMB] == 1 and 'tombs' or 'ended:' .. record[STATE])
   end

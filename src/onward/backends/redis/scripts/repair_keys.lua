@@ -9,7 +9,7 @@ local TYPES = {
   damaged = 'hash', live = 'zset', ended = 'zset', tombs = 'zset',
   queues = 'zset', expiry = 'zset', confirmed = 'zset', ready = 'zset', later = 'zset', expiring = 'zset',
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
-  lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
+  paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
   flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
 }
 

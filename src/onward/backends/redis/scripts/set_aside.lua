@@ -13,7 +13,6 @@ local function take_out(id)
   local record = job(id)
   if record then
     unindex(record)
-    if is(record, IS_MEMBER) then flows.lose('members:' .. flows.place(record), id) end
     free_key(record)
     count(record[QUEUE], record[STATE], -1)
     jobs[id] = false
@@ -54,6 +53,12 @@ local function set_aside(letter)
   if not hget('sealed', id) or letter[L_HAS_DATA] then hash('sealed', id, data) end
   hash('jobs', id, record)
   zset('ended:' .. DISCARDED, id, 0)
+  local now_dead = decode_finished(id, record)
+  if is(now_dead, IS_MEMBER) then
+    zset('members:' .. flows.place(now_dead), old, false)
+    flows.lose('members:' .. flows.place(now_dead), old)
+    zset(flows.finished(now_dead), id, 0)
+  end
   count(letter[L_QUEUE], DISCARDED, 1)
   ended = ended + 1
   return 1

@@ -136,6 +136,7 @@ CREATE TABLE onward_sessions (
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
     version TEXT NOT NULL,
+    description BLOB NOT NULL DEFAULT x'',          -- what the worker says of itself, as JSON
     CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 1 AND 253402300799999999)
 ) STRICT, WITHOUT ROWID;
 

@@ -19,14 +19,17 @@ function flows.index(record, score)
   if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end
 end
 
+-- Where a member that has ended is named.
+function flows.finished(record) return 'finished:' .. record[STATE] .. ':' .. flows.place(record) end
+
 -- Note an end; its flow is looked at last, unless it was this look that ended the job.
-function flows.ended(record, state, tomb)
+function flows.ended(record, tomb)
   local flow, node = fixed(record)[FIELD.FLOW], fixed(record)[FIELD.NODE]
-  if not tomb then zset('finished:' .. state .. ':' .. flows.place(record), record.id, 0) end
+  if not tomb then zset(flows.finished(record), record.id, 0) end
   if flows.looks_at == flow then return end
   local nodes = flows.touched[flow] or {}
   flows.touched[flow] = nodes
-  nodes[node] = nodes[node] or state ~= COMPLETED
+  nodes[node] = nodes[node] or record[STATE] ~= COMPLETED
 end
 
 -- A live job that an index names, and that is not there any more, has failed.
@@ -39,7 +42,7 @@ function flows.lose(name, id)
 end
 
 function flows.forget(record)
-  zset('finished:' .. record[STATE] .. ':' .. flows.place(record), record.id, false)
+  zset(flows.finished(record), record.id, false)
   flows.forgotten[fixed(record)[FIELD.FLOW]] = true
 end
 
@@ -82,7 +85,7 @@ end
 -- A member waits in its node, for as long as it says besides.
 function flows.wait(record, at, is_delay)
   record[STATE], record[AT] = SCHEDULED, at
-  record[FLAGS] = record[FLAGS] + AWAITS_NODE + (is_delay and IS_DELAYED or 0)
+  record[FLAGS] = band(record[FLAGS], bit.bnot(IS_DELAYED + AWAITS_NODE)) + AWAITS_NODE + (is_delay and IS_DELAYED or 0)
 end
 
 -- Stores a flow; `about` is its packed plan.

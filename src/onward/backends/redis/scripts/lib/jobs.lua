@@ -100,10 +100,7 @@ local function unindex(record)
       for _, key in ipairs(hold_keys(record)) do zset('waiters:' .. key, due(record[AT]) .. id, false) end
     end
   end
-  if is(record, IS_MEMBER) then
-    flows.index(record, false)
-    record[FLAGS] = band(record[FLAGS], bit.bnot(AWAITS_NODE + IS_DELAYED))
-  end
+  if is(record, IS_MEMBER) then flows.index(record, false) end
   if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, false) end
 end
 
@@ -116,6 +113,7 @@ local function place(record, state, now, change)
   unindex(record)
   count(record[QUEUE], record[STATE], -1)
   record[STATE], record[OWNER] = state, nil
+  record[FLAGS] = band(record[FLAGS], bit.bnot(AWAITS_NODE + IS_DELAYED))
   if change then
     for field, value in pairs(change) do record[field] = value end
   end
@@ -179,7 +177,7 @@ local function finish(record, state, now, reason, result, tomb, ran)
   hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))
   record[STATE] = state
   ended = ended + 1
-  if is(record, IS_MEMBER) then flows.ended(record, state, tomb) end
+  if is(record, IS_MEMBER) then flows.ended(record, tomb) end
   if tomb then
     zset('tombs', id, 0)
   else

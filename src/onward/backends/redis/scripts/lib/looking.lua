@@ -63,6 +63,7 @@ do
     hash('progress', id, false)
     if is(record, IS_UNIQUE) then hash('unique', fixed(record)[FIELD.UNIQUE_KEY], id) end
     record[AT], record[STATE] = now, AVAILABLE
+    record[FLAGS] = band(record[FLAGS], bit.bnot(AWAITS_NODE + IS_DELAYED))
     if is(record, IS_MEMBER) and flows.knows(record) then flows.wait(record, 0, true) end
     record[ATTEMPTS], record[CRASHES], record[INTERRUPTIONS], record[WAITS] = 0, 0, 0, 0
     record[STARTED], record[PARKED_SINCE], record[OWNER] = nil, nil, nil
