@@ -1987,6 +1987,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
     ),
     Mutant(
+        "M228",
+        "a job with a process of its own adds to its flow under the owner that claimed it, adopted since",
+        (
+            Edit(
+                "src/onward/entry/isolated.py",
+                "self._flows.grow(msgspec.structs.replace(lease, owner=owner), envelopes)",
+                "self._flows.grow(lease, envelopes)",
+            ),
+        ),
+        ("tests/worker/test_isolated_flows.py::test_a_job_of_its_own_process_adds_to_its_flow_after_an_adoption",),
+    ),
+    Mutant(
         "M230",
         "what opens wakes no worker (SQLite)",
         (
