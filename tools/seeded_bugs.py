@@ -39,6 +39,9 @@ MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
+FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
+FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
+FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
@@ -56,6 +59,7 @@ HOOKS = "tests/application/test_hooks.py"
 CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
+SCHEDULED_FLOWS = "tests/application/test_scheduled_flows.py"
 CRON = "tests/flow/test_cron.py"
 BREAKERS = "tests/application/test_breakers.py"
 
@@ -125,7 +129,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 f"{SQLITE}/backend.py",
                 """\
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
                 """\
         if owner is None:
             with self._reading() as tx:
@@ -133,7 +137,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 owners = tx._connection.execute(expired, (tx.now,)).fetchall()
             return [reaped for (dead,) in owners for reaped in self.reap(owner=dead, cause=cause)]
         with self._writing() as tx:
-            steps_left = owner""",
+            reaped = reaping""",
             ),
         ),
         (f"{LOCKS}::test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_meanwhile",),
@@ -1201,7 +1205,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/walking.lua",
-                "(is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane",
+                "(is(record, HAS_LANE) and fixed(record)[FIELD.LANE] or PLAIN) ~= lane",
                 "false",
             ),
         ),
@@ -1697,5 +1701,224 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
+    ),
+    Mutant(
+        "M215",
+        "a node that was not needed counts as failed (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/graph.lua",
+                "return state == NODE.FAILED or state == NODE.PASSED_OVER end",
+                "return state >= NODE.FAILED end",
+            ),
+        ),
+        (
+            f"{ON_REDIS}::test_what_becomes_of_a_node_by_what_is_before_it",
+            f"{FLOW_RULES_ON_REDIS}::test_the_rules_of_the_scripts_are_those_of_python",
+        ),
+    ),
+    Mutant(
+        "M216",
+        "a cancelled job is not looked at (redis)",
+        (Edit(f"{REDIS}/scripts/cancel.lua", "flows.look(now)\n", ""),),
+        (f"{ON_REDIS}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M217",
+        "a job that runs again adds its jobs again (redis)",
+        (
+            Edit(
+                f"{REDIS}/flows.py",
+                "lease.token, lease.owner), retried=True)",
+                "lease.token, lease.owner), retried=False)",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_child_that_has_ended_is_not_added_again",),
+    ),
+    Mutant(
+        "M218",
+        "a job whose node has opened is opened again (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/flows.lua",
+                "if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end",
+                "if is(record, AWAITS_NODE) and score then zset('waiting:' .. place, record.id, score) end",
+            ),
+        ),
+        (f"{FLOWS_ON_REDIS}::TestSteps::test_a_large_node_opens_in_steps_that_its_own_jobs_take",),
+    ),
+    Mutant(
+        "M219",
+        "a process that dies ends a job without a look (redis)",
+        (Edit(f"{REDIS}/scripts/reap.lua", "flows.look(now)\n", ""),),
+        (f"{ON_REDIS}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M220",
+        "a node is over before all that failed in it was replayed (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/looking.lua",
+                "return node.todo >= TODO.REVIVE or exists(",
+                "return exists(",
+            ),
+        ),
+        (f"{FLOWS_ON_REDIS}::TestSteps::test_a_retry_whose_process_ends_between_two_steps_is_finished_by_the_sweep",),
+    ),
+    Mutant(
+        "M221",
+        "a run that lost its lease adds to nodes that were opened long ago (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/enqueue.lua",
+                "record[DELIVERY] ~= lease[2] or record[OWNER] ~= lease[3] then return 0 end",
+                "record[OWNER] ~= lease[3] then return 0 end",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_run_that_lost_its_lease_adds_nothing",),
+    ),
+    Mutant(
+        "M222",
+        "a member is pruned before those behind it have read its result (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/removing.lua",
+                "return state and state.over_at > 0 and math.max(state.over_at, record[ENDED])",
+                "return record[ENDED]",
+            ),
+        ),
+        (f"{ON_REDIS}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
+        "M223",
+        "a flow that a schedule has started is started again when the job that starts it is repeated",
+        (
+            Edit(
+                "src/onward/client/flow_template.py",
+                "self._backend.enqueue(envelopes, retried=True)",
+                "self._backend.enqueue(envelopes, retried=retried)",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_a_start_that_is_repeated_stores_nothing_twice[memory]",),
+    ),
+    Mutant(
+        "M224",
+        "a flow that a person has enqueued keeps a schedule's flow of the same name from starting",
+        (
+            Edit(
+                "src/onward/attempt/occurrences.py",
+                "if flow.id != own and is_scheduled_flow(flow.id, self._namespace, occurrence.name):",
+                "if flow.id != own:",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_flows_of_the_same_name_that_no_tick_has_started_hinder_none[memory]",),
+    ),
+    Mutant(
+        "M225",
+        "a process books a flow of which it knows only some jobs",
+        (
+            Edit(
+                "src/onward/client/booking.py",
+                "if all(self._registry.find(job) is not None for job in jobs)",
+                "if any(self._registry.find(job) is not None for job in jobs)",
+            ),
+        ),
+        (f"{SCHEDULED_FLOWS}::test_a_process_that_does_not_know_all_jobs_books_nothing[sqlite]",),
+    ),
+    Mutant(
+        "M229",
+        "a job that was cancelled while its node waited is forgotten when the node opens (memory)",
+        (
+            Edit(
+                f"{MEMORY}/flow_tables.py",
+                "if not succeeded and node.state in (NodeState.WAITING, NodeState.OPEN):",
+                "if not succeeded and node.state is NodeState.OPEN:",
+            ),
+        ),
+        ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
+    ),
+    Mutant(
+        "M226",
+        "the broker gets messages about jobs whose node waits",
+        (
+            Edit(
+                "src/onward/backends/companion/flows.py",
+                "if job.awaits == AWAITS_NODE or job.state in FINISHED}",
+                "if job.state in FINISHED}",
+            ),
+        ),
+        ("tests/backends/companion/test_flows.py::test_a_member_gets_its_message_when_its_node_opens",),
+    ),
+    Mutant(
+        "M227",
+        "a job that opens with a delay beside a broker waits for the sweep",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "[DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too",
+                "[DueMember(job_id, queue) for job_id, state, queue in due if state == State.AVAILABLE]",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
+    ),
+    Mutant(
+        "M230",
+        "what opens wakes no worker (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/flows.py",
+                "tx.wakes = tx.wakes or bool(looked.opened)",
+                "tx.wakes = tx.wakes or False",
+            ),
+        ),
+        (f"{FLOWS_ON_SQLITE}::test_a_turn_that_opens_a_node_wakes_a_worker_for_it",),
+    ),
+    Mutant(
+        "M231",
+        "a flow is over while jobs of it have still to be cancelled (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if flow.row.closed and not flow.swept and all_over(flow.nodes.values()):",
+                "if flow.row.closed and all_over(flow.nodes.values()):",
+            ),
+        ),
+        (f"{FLOWS_ON_SQLITE}::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
+    ),
+    Mutant(
+        "M232",
+        "a node whose waiting jobs were cancelled with its flow counts as completed (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if ended and node.state in _LIVE:",
+                "if ended and node.state in ():",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_flow_that_is_filled_is_closed_by_its_cancellation",),
+    ),
+    Mutant(
+        "M233",
+        "a flow that is retried goes on being cancelled (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "self.stopped, self.cancelled, self.over = False, None, False",
+                "self.stopped, self.over = False, False",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_retried_flow_completes_without_running_again_what_was_completed",),
+    ),
+    Mutant(
+        "M234",
+        "people who look at a flow count all of its jobs (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND flow IS NOT NULL AND state = 'cancelled' LIMIT :at_most",
+                "AND flow IS NOT NULL AND state = 'cancelled' LIMIT -1",
+            ),
+        ),
+        ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
     ),
 )

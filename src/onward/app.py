@@ -73,9 +73,9 @@ class Onward(SteersJobs):
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
-        self._signaller, self.limits, self.schedule = parts.signaller, parts.limits, parts.declarations.declare
+        self._signaller, self._explainer, self.limits = parts.signaller, parts.explainer, parts.limits
         self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
-        self._closed = False
+        self.schedule, self._closed = parts.declarations.declare, False
 
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; without this the first use does.

@@ -25,11 +25,13 @@ from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
+from onward.base.credentials import without_credentials
 from onward.base.failure import storable
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
 from onward.client.flow_source import FlowSource
+from onward.client.flow_template import FlowStarter
 from onward.client.laning import Lanes
 from onward.client.letters import LetterWriter, refuse_what_it_lacks
 from onward.client.record import Records
@@ -48,6 +50,8 @@ from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
 from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
+from onward.operate.why.case import KnownSettings
+from onward.operate.why.explaining import Explainer
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
 from onward.transactions.blocks import Blocks
@@ -104,6 +108,7 @@ class Parts:
         self.client = Client(
             self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
         )
+        self.registry.add_own(FlowStarter(self.backend, self.client, settings.namespace))
         self._schedule_writer = ScheduleWriter(letters, self.keys, settings.namespace)
         self._booker = Booker(
             self.backend,
@@ -141,9 +146,9 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
-        self.flows = FlowControl(
-            FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
-        )
+        flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        self.flows = FlowControl(flows)
+        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -151,10 +156,18 @@ class Parts:
             self.inspection,
             writer=self._schedule_writer,
             booker=self._booker,
-            client=self.client,
-            handles=self.handles,
+            flows=flows,
             records=records,
             declarations=self.declarations,
+        )
+
+    def _known_settings(self) -> KnownSettings:
+        settings = self.settings
+        return KnownSettings(
+            namespace=settings.namespace,
+            store=without_credentials(settings.store or settings.url),
+            retention=settings.retention,
+            unknown_grace=settings.unknown_grace,
         )
 
     def _make_engine(self) -> None:
@@ -211,7 +224,7 @@ class Parts:
         )
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
-            self.schedules.run_due = self.runner.drain
+            self.schedules.run_due = self.runner.run_due
 
     def bind(self, options: Mapping[str, Any], function: Callable[..., Any]) -> Any:
         """Make a function a job, and declare the schedules that were said below."""
@@ -242,6 +255,7 @@ class Parts:
             prune=self.inspector.prune,
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
+            key_ids=lambda: self.keys.signing.key_ids,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

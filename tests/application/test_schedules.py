@@ -1068,3 +1068,25 @@ def test_sync_books_and_runs_what_is_due_when_it_is_told_to_tick(ran):
     jobs.schedules.tick()
 
     assert ticks(ran) == [at(seconds=30), at(seconds=60), at(seconds=90)]
+
+
+def test_on_sync_a_job_of_a_schedule_may_enqueue_another():
+    clock, ran = FakeClock(), []
+    jobs = Onward("sync://", clock=clock)
+
+    @jobs.job
+    def other() -> None:
+        ran.append("other")
+
+    @jobs.schedule("@every 30s")
+    @jobs.job
+    def first() -> None:
+        ran.append("first")
+        other.enqueue()
+        ran.append("end of first")
+
+    jobs.schedules.tick()
+    clock.advance(30)
+    jobs.schedules.tick()
+
+    assert ran == ["first", "end of first", "other"]

@@ -84,6 +84,20 @@ def test_one_schedule_is_shown_with_its_arguments_and_no_secret(onward, jobs, re
     assert "s" in onward("schedule", "next", "s", "-n", "2").out
 
 
+def test_a_schedule_whose_job_is_a_flow_is_shown_with_its_nodes_and_run(onward, jobs, report):
+    flow = jobs.flow("publish")
+    flow.add(report, "last", after=flow.map(report, [("left",), ("right",)], node="parts"), node="end")
+    jobs.schedules.create("s", "@every 30s", flow)
+
+    people, (data,) = onward("schedule", "list").out, onward("schedule", "list", "--json").json
+    flow_id = onward("schedule", "run", "s").out.strip()
+
+    assert "flow publish" in people
+    assert (data["job"], data["flow"], data["arguments"]) == ("onward.flow", "publish", {"parts": 2, "end": 1})
+    assert "flow publish(parts=2, end=1) on queue default" in onward("schedule", "show", "s").out
+    assert jobs.flows.get(flow_id).counts()[State.AVAILABLE] == 2
+
+
 def test_a_schedule_is_paused_resumed_run_and_deleted(onward, jobs, nightly):
     said = [onward("schedule", verb, "nightly").out for verb in ("pause", "pause", "resume", "resume")]
     job_id = onward("schedule", "run", "nightly").out.strip()

@@ -13,7 +13,7 @@ from onward.backend import Claim, Overview, QueueCounts, Session
 from onward.cli.deaths import Deaths, GoneWorker
 from onward.cli.picture import Room, picture
 from onward.cli.table import measure
-from onward.cli.watching import COUNTED, Look, StoreWatch
+from onward.cli.watching import COUNTED, StoreWatch, WatchedStore
 from onward.client.record import JobRecord, Progress, RunError, SessionRecord
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -90,7 +90,7 @@ def a_worker(number, *, alive=True):
 
 def a_look(*, queues=(), running=(), workers=(), rates=(), deaths=None, **counts):
     overview = Overview(counts=dict.fromkeys(State, 0) | counts, queues=list(queues), ended=0)
-    return Look(NOW, overview, running, workers, rates, deaths or Deaths())
+    return WatchedStore(NOW, overview, running, workers, rates, deaths or Deaths())
 
 
 def text(lines):

@@ -18,6 +18,10 @@ from onward.testing.contract.claiming import ClaimingContract, LeasesContract, O
 from onward.testing.contract.clocks import ClocksContract
 from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import DueContract, EnqueueingContract, RefusedContract, RetriedEnqueueContract
+from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract, GrowingContract
+from onward.testing.contract.flow_ends import FlowEndsContract
+from onward.testing.contract.flow_rules import FlowRulesContract
+from onward.testing.contract.flows import FlowsContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import RunNowContract
 from onward.testing.contract.notes import NotesContract
@@ -31,6 +35,7 @@ from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.waiters import WaitersContract
 from onward.testing.contract.waiting import WaitingContract
 from tests.servers.beanstalkd import ServerClock, beanstalkd_server
+from tests.servers.servicebus import Clients, namespace
 from tests.servers.stores import WarmClients, emptied
 
 
@@ -112,6 +117,12 @@ class Shared(
     NotesContract,
     SignalsContract,
     WaitingForSignalsContract,
+    FlowsContract,
+    FlowEndsContract,
+    FlowRulesContract,
+    GrowingContract,
+    FlowSteeringContract,
+    FlowRetentionContract,
 ):
     """The topics in which both have a part.  In the others only the store is asked: they are its own suite's."""
 
@@ -156,3 +167,45 @@ class TestBeanstalkdWithPostgres(
         emptied(newest_postgres)
         with clients.lent(clock) as open_store:
             yield open_store
+
+
+@pytest.fixture(scope="module")
+def bus():
+    with namespace() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bus_clients(bus):
+    clients = Clients(bus.url)
+    clients.warm(1, ["default", "a", "b", "c"])
+    yield clients
+    clients.close()
+
+
+class TestServiceBusWithSqlite(GrowingContract, FlowEndsContract):
+    """What a flow opens, and what is added to it, gets its message here, too; the rest is the same as above."""
+
+    _skip_what_is_missing = BackendContract._skip_what_is_missing
+
+    @pytest.fixture
+    def clock(self, bus):
+        bus.empty()
+        return bus.clock
+
+    @pytest.fixture
+    def open_client(self, bus_clients, clock, empty_file, tmp_path):
+        file = shutil.copy(empty_file, tmp_path / "jobs.db")
+        with bus_clients.lent(clock) as open_broker, ExitStack() as stores:
+
+            def open_client():
+                store = stores.enter_context(closing(SqliteBackend.open(file, clock=clock, durability="relaxed")))
+                pair = AccompaniedBackend(open_broker(), store, clock=clock)
+                stores.callback(pair._deliveries.close)
+                return pair
+
+            yield open_client
+
+    @pytest.fixture
+    def backend(self, open_client):
+        return open_client()

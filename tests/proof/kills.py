@@ -76,8 +76,16 @@ class Fleets:
     """Some supervisors that share a store."""
 
     def __init__(
-        self, url: str, log: Path, app: str = "tests.proof.kill_shop:jobs", number: int = 2, **environment: str
+        self,
+        url: str,
+        log: Path,
+        app: str = "tests.proof.kill_shop:jobs",
+        number: int = 2,
+        errors: Path | None = None,
+        **environment: str,
     ) -> None:
+        """``errors``: the file that gets what they log."""
+        self._errors = Path(os.devnull) if errors is None else errors
         self._app = app
         self._number = number
         self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log), **environment}
@@ -130,7 +138,8 @@ class Fleets:
     def _start(self) -> _Fleet:
         command = [sys.executable, "-m", "onward", "worker", self._app, "--quiet"]
         options = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", "5s"]
-        popen = subprocess.Popen([*command, *options], env=self._environment, stderr=subprocess.DEVNULL)
+        with self._errors.open("ab") as errors:
+            popen = subprocess.Popen([*command, *options], env=self._environment, stderr=errors)
         return _Fleet(popen)
 
 

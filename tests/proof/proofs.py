@@ -11,10 +11,12 @@ from typing import Any
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from tests.proof import (
+    chords,
     deep,
     enqueuers,
     exactly_once,
     fairness,
+    flows,
     keyed,
     kills,
     labour,
@@ -46,10 +48,18 @@ __all__ = [
     "a_rate_on_mariadb",
     "a_rate_on_postgres",
     "a_rate_on_redis",
+    "chord_on_a_file",
+    "chord_on_mariadb",
+    "chord_on_postgres",
+    "chord_on_redis",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
     "claims_of_many_lanes_behind_a_snapshot",
     "claims_of_two_lanes_behind_a_snapshot",
+    "flows_under_fire_on_a_file",
+    "flows_under_fire_on_mariadb",
+    "flows_under_fire_on_postgres",
+    "flows_under_fire_on_redis",
     "jobs_are_transferred",
     "keys_on_mariadb",
     "keys_on_postgres",
@@ -248,6 +258,38 @@ def tenants_take_turns_on_redis(folder: Path, scale: float, tell: Tell) -> Ledge
     return _taking_turns("redis", folder, scale, tell)
 
 
+def flows_under_fire_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("sqlite", folder, scale, tell, server_kills=0)
+
+
+def flows_under_fire_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("postgres", folder, scale, tell)
+
+
+def flows_under_fire_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("mariadb", folder, scale, tell)
+
+
+def flows_under_fire_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _flows_under_fire("redis", folder, scale, tell)
+
+
+def chord_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("sqlite", folder, scale, tell)
+
+
+def chord_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("postgres", folder, scale, tell)
+
+
+def chord_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("mariadb", folder, scale, tell)
+
+
+def chord_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("redis", folder, scale, tell)
+
+
 def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
@@ -301,6 +343,14 @@ PROOFS: tuple[Proof, ...] = (
     tenants_take_turns_on_postgres,
     tenants_take_turns_on_mariadb,
     tenants_take_turns_on_redis,
+    flows_under_fire_on_a_file,
+    flows_under_fire_on_postgres,
+    flows_under_fire_on_mariadb,
+    flows_under_fire_on_redis,
+    chord_on_a_file,
+    chord_on_postgres,
+    chord_on_mariadb,
+    chord_on_redis,
 )
 
 
@@ -328,6 +378,24 @@ def _under_fire(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
             supervisors=max(2, round(4 * scale)),
             tell=tell,
         )
+
+
+def _flows_under_fire(engine: str, folder: Path, scale: float, tell: Tell, *, server_kills: int = 5) -> Ledger:
+    with private_store(engine, folder) as store:
+        return flows.of_processes_under_fire(
+            store,
+            folder,
+            flows=max(40, round(2_000 * scale)),
+            kills=max(4, round(100 * scale)),
+            server_kills=min(server_kills, max(1, round(server_kills * scale))),
+            supervisors=max(2, round(3 * scale)),
+            tell=tell,
+        )
+
+
+def _chord(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return chords.of_workers(store, folder, members=max(3_000, round(100_000 * scale)), tell=tell)
 
 
 def _at_a_rate(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from onward.backend import Claim, Lease, Query, Session, Settlement, StoredJob, Turn
+from onward.backend import Claim, Lease, Look, Query, Session, Settlement, StoredJob, Turn
 from onward.backends.redis import RedisBackend
 from onward.errors import BackendUnavailable
 from onward.job.settlement import under
@@ -70,7 +70,9 @@ def _kill(server: Any, jobs: int, restarts: int, killed: list[float]) -> None:
     with closing(connected(RedisBackend.from_url(server.url()))) as backend:
         for number in range(restarts):
             deadline = time.monotonic() + _PATIENCE
-            while _persist(backend.overview).ended < jobs * (number + 0.5) / (restarts + 1):
+            while _persist(lambda: backend.look(Look(counts=True))).overview.ended < jobs * (number + 0.5) / (
+                restarts + 1
+            ):
                 if time.monotonic() > deadline:
                     return
                 time.sleep(0.005)

@@ -4,6 +4,7 @@ Another engine is one more line in ``ENGINES``: how its server is started, and a
 """
 
 import contextlib
+import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -23,6 +24,7 @@ class SqlStore:
     """What a test wants to know, of tables."""
 
     tables: tuple[str, ...] = TABLES
+    _server: Any
 
     def everything(self) -> bytes:
         """All that is in it, as it lies there."""
@@ -39,6 +41,10 @@ class SqlStore:
     def sessions(self) -> dict[str, int]:
         """Those that are open, with the instants at which they expire."""
         return dict(self.query("SELECT owner, expires_at FROM onward_sessions"))
+
+    def kill_server(self) -> None:
+        """Kill it, as if the power had gone, and start it again.  A file has none."""
+        self._server.restart(signal.SIGKILL)
 
     def executing(self) -> int:
         ((count,),) = self.query("SELECT count(*) FROM onward_jobs WHERE state = 'executing'")
@@ -94,6 +100,9 @@ class PostgresStore(SqlStore):
 
     def deadlocks(self) -> int:
         return int(self._server.deadlocks())
+
+    def kill_server(self) -> None:
+        self._server.restart(signal.SIGQUIT)  # all of its processes
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._url) as connection:
@@ -158,6 +167,9 @@ class RedisStore:
         """All that is in it, as it lies there."""
         with self._server.client() as client:
             return b"\n".join(part for key in client.scan_iter() for part in (key, *_parts(client, key)))
+
+    def kill_server(self) -> None:
+        self._server.restart(signal.SIGKILL)
 
     def executing(self) -> int:
         with self._server.client() as client:

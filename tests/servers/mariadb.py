@@ -20,7 +20,10 @@ from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavail
 
 _SHUTDOWN = 20  # seconds
 PATIENCE = 60
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates")
+TABLES = (
+    *("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates"),
+    *("flows", "nodes", "parts", "members"),
+)
 # Durable, as the server is by default; small, because there may be several.
 _SETTINGS = {
     "innodb-flush-log-at-trx-commit": 1,

@@ -25,7 +25,7 @@ from tests.servers.connecting import connected
 from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin
 
 LOCK = 300
-QUEUES = ("default", "a", "b", "c", "axb", "mail", "failed", "other", "stage", "dead", "elsewhere", "done", "news")
+QUEUES = ("default", "a", "b", "c", "axb", "mail", "failed", "other", "stage", "dead", "elsewhere", "done", "news", "x")
 STRANGE = ("a'b", 'a"b', "a;--", "%", "_", "ünïcode", "a b")
 REAL = "ONWARD_SERVICEBUS_URL"  # servicebus://KEYNAME:KEY@NAMESPACE.servicebus.windows.net
 

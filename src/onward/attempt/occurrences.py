@@ -6,6 +6,9 @@ begun, and runs in their place; with ``"skip"`` it is skipped.  With a number, o
 An occurrence that meets another one running waits (``queue``), is skipped (``skip``), or asks the other to stop and waits
 (``cancel``).  With ``catch_up="once"`` it is skipped if another one runs in its place: an earlier one that waits, or one
 that began when this tick was due already.  A retry is no tick: it is never skipped, and waits.
+
+An occurrence that starts a flow runs, for all of this, until its flow is over.  While it starts the flow it holds the
+schedule's key, as any occurrence does; from then on the flow itself is looked up, among those of its name that are not over.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import cast
 
 import msgspec
 
-from onward.backend import Backend, Inspection, Schedules
+from onward.backend import Backend, FlowRow, Inspection, KeepsFlows, Schedules
+from onward.base.ids import is_scheduled_flow, scheduled_flow_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.errors import BackendError
@@ -31,6 +35,7 @@ __all__ = ["Occurrences"]
 logger = get_logger("onward.schedules")
 
 _LOOKED_BACK = 20  # ticks: more occurrences of one schedule do not wait at once
+_PAGE = 100  # flows
 
 
 class Occurrences:
@@ -46,19 +51,38 @@ class Occurrences:
         if lease.tick is not None:  # the process that claimed it has looked
             return lease, None
         tick, skipped = occurrence.tick, None
-        if not lease.attempts:
-            try:
-                tick, skipped = self._first_run(lease, occurrence)
-            except BackendError as error:
-                logger.warning("schedule %s: the store did not say what else is due: %s", occurrence.name, error)
+        try:
+            flow = self._running_flow(lease, occurrence)
+            if flow is not None:
+                lease = msgspec.structs.replace(lease, hold=Hold.BUSY)
+            if not lease.attempts:
+                tick, skipped = self._first_run(lease, occurrence, flow)
+        except BackendError as error:
+            logger.warning("schedule %s: the store did not say what else is due: %s", occurrence.name, error)
         return msgspec.structs.replace(lease, tick=tick), skipped
 
-    def _first_run(self, lease: Lease, occurrence: Occurrence) -> tuple[int, Skipped | None]:
+    def _running_flow(self, lease: Lease, occurrence: Occurrence) -> FlowRow | None:
+        """Return the flow of another tick that is not over; None if there is none, or if they may run at once."""
+        if occurrence.flow is None or occurrence.overlap == "allow":
+            return None
+        own = scheduled_flow_id(self._namespace, occurrence.name, lease.envelope.id)
+        after: str | None = None
+        while True:
+            page = cast("KeepsFlows", self._backend).flows(name=occurrence.flow, running=True, after=after, limit=_PAGE)
+            for flow in page:
+                if flow.id != own and is_scheduled_flow(flow.id, self._namespace, occurrence.name):
+                    return flow
+            if len(page) < _PAGE:
+                return None
+            after = page[-1].id
+
+    def _first_run(self, lease: Lease, occurrence: Occurrence, flow: FlowRow | None) -> tuple[int, Skipped | None]:
         tick, busy = occurrence.tick, lease.hold is Hold.BUSY
         if busy and occurrence.overlap == "skip":
-            return tick, Skipped(f"job {lease.holder} of the schedule still runs")
-        if busy and occurrence.overlap == "cancel" and lease.holder is not None:
-            self._inspection.cancel([lease.holder], f"a newer tick of schedule {occurrence.name} is due")
+            what = f"job {lease.holder}" if flow is None else f"flow {flow.id}"
+            return tick, Skipped(f"{what} of the schedule still runs")
+        if busy and occurrence.overlap == "cancel":
+            self._cancel(lease.holder, flow, f"a newer tick of schedule {occurrence.name} is due")
         if occurrence.overlap == "allow" or not isinstance(occurrence.catch_up, str):
             return tick, None
         newer = newer_ticks(occurrence, lease.claimed_at)
@@ -67,8 +91,15 @@ class Occurrences:
         if newer and occurrence.catch_up == "skip" and not replayed:
             return tick, Skipped("a newer tick of its schedule is due")
         if busy:
-            return tick, self._replaced_by_earlier(lease, occurrence) if occurrence.catch_up == "once" else None
+            return tick, self._replaced_by_earlier(lease, occurrence, flow) if occurrence.catch_up == "once" else None
         return (self._replace_newer(occurrence, newer) if newer else tick), None
+
+    def _cancel(self, holder: str | None, flow: FlowRow | None, reason: str) -> None:
+        """Ask what runs to stop."""
+        if flow is not None:
+            cast("KeepsFlows", self._backend).cancel_flow(flow.id, reason)
+        elif holder is not None:
+            self._inspection.cancel([holder], reason)
 
     def _replace_newer(self, occurrence: Occurrence, newer: Sequence[int]) -> int:
         """Take the newer occurrences back; return the newest tick that this one runs for."""
@@ -82,8 +113,10 @@ class Occurrences:
             )
         return max((ticks[each] for each in removed), default=occurrence.tick)
 
-    def _replaced_by_earlier(self, lease: Lease, occurrence: Occurrence) -> Skipped | None:
+    def _replaced_by_earlier(self, lease: Lease, occurrence: Occurrence, flow: FlowRow | None) -> Skipped | None:
         """Say which earlier occurrence runs in place of one that would have to wait; None if none does."""
+        if flow is not None and flow.created_at >= occurrence.tick:
+            return Skipped(f"flow {flow.id} of an earlier tick began after this one was due, and runs in its place")
         earlier = list(islice(timetable_of(occurrence).before(occurrence.tick), _LOOKED_BACK))
         for job in self._inspection.get_many(ids_of(self._namespace, occurrence.name, earlier)):
             if job.attempts:

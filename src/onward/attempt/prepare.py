@@ -183,5 +183,6 @@ def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: 
     )
     if letter.flow is not None:
         context.make_flow = lambda context: flow_of(context, lease, letter, runtime)
-    context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
+    tick = letter.scheduled_for if lease.tick is None else lease.tick
+    context.scheduled_for = None if tick is None else from_micros(tick)
     return context

@@ -20,7 +20,7 @@ class SyncBackend(MemoryBackend):
 
     def jump(self) -> bool:
         with self._writing() as now:
-            queues = {job.queue for job in self._store.live.values()} - self._store.paused
+            queues = {job.queue for job in self._store.live.values()} - self._store.paused.keys()
             due = [at for queue in queues if (at := self._next_due(queue)) is not None]
             if not due:
                 return False

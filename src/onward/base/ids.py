@@ -14,7 +14,17 @@ import uuid
 from onward.base import forks
 from onward.base.clock import Clock
 
-__all__ = ["MOST_CHILDREN", "IdMaker", "child_id", "derived_id", "earliest_id", "occurrence_id", "random_owner"]
+__all__ = [
+    "MOST_CHILDREN",
+    "IdMaker",
+    "child_id",
+    "derived_id",
+    "earliest_id",
+    "is_scheduled_flow",
+    "occurrence_id",
+    "random_owner",
+    "scheduled_flow_id",
+]
 
 _RANDOM_BITS = 74
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
@@ -93,6 +103,25 @@ def occurrence_id(namespace: str, schedule: str, tick: int) -> str:
     digest = hashlib.sha256(f"onward/1 occurrence\0{namespace}\0{schedule}\0{tick}".encode()).digest()
     high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
     return f"{(max(0, tick) // 1000 << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+
+
+def scheduled_flow_id(namespace: str, schedule: str, occurrence: str) -> str:
+    """Return the id of the flow that a schedule's job starts, from the id of that job.
+
+    All flows of a schedule have the same digits behind the time: `is_scheduled_flow` tells them from others.
+
+    >>> flow = scheduled_flow_id("default", "nightly", occurrence_id("default", "nightly", 1_767_225_600_000_000))
+    >>> flow[:13], is_scheduled_flow(flow, "default", "nightly"), is_scheduled_flow(flow, "default", "weekly")
+    ('019b76daa8007', True, False)
+    """
+    digest = hashlib.sha256(f"onward/1 scheduled flow\0{namespace}\0{schedule}".encode()).digest()
+    high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
+    return f"{(int(occurrence[:12], 16) << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+
+
+def is_scheduled_flow(flow: str, namespace: str, schedule: str) -> bool:
+    """Return whether a tick of this schedule has started a flow."""
+    return flow == scheduled_flow_id(namespace, schedule, flow)
 
 
 def child_id(parent: str, flow: str, node: str, place: int | str) -> str:

@@ -18,6 +18,7 @@ from onward.cli import (
     queues,
     schedules,
     top,
+    why,
     worker,
 )
 from onward.cli.command import Command, Group, argument
@@ -46,6 +47,7 @@ TREE: tuple[Command | Group, ...] = (
     worker.COMMAND,
     top.COMMAND,
     jobs.GROUP,
+    why.COMMAND,
     dead.GROUP,
     queues.GROUP,
     schedules.GROUP,

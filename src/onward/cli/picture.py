@@ -10,7 +10,7 @@ from onward.cli.output import STATE_STYLES
 from onward.cli.table import Column, StyledLine, Table, cut, measure
 from onward.cli.text import escaped
 from onward.cli.times import ago, length
-from onward.cli.watching import COUNTED, Look
+from onward.cli.watching import COUNTED, WatchedStore
 from onward.job.states import LIVE, State
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class WorkerRow(NamedTuple):
 
 
 def picture(
-    look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
+    look: WatchedStore, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
 ) -> list[StyledLine]:
     """Yield the lines of numbers, queues, limits, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
@@ -102,18 +102,18 @@ def clipped(line: StyledLine, columns: int) -> StyledLine:
     return spans
 
 
-def _throughput(look: Look) -> StyledLine:
+def _throughput(look: WatchedStore) -> StyledLine:
     rate = look.rate
     told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
     return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
 
 
-def _deaths(look: Look) -> StyledLine:
+def _deaths(look: WatchedStore) -> StyledLine:
     expired = sum(not worker.alive for worker in look.workers)
     return deaths.summary(look.deaths, dead=_number(look.overview.counts, State.DISCARDED), expired=expired)
 
 
-def _workers(look: Look) -> list[WorkerRow]:
+def _workers(look: WatchedStore) -> list[WorkerRow]:
     """Return the workers that have gone since the first look, then the expired, then the others."""
     gone = [
         WorkerRow(worker, f"gone {ago(at)}", "dim")
@@ -130,7 +130,7 @@ def _bars(rates: Sequence[float]) -> str:
     return "".join(_BARS[round(rate / most * (len(_BARS) - 1))] for rate in rates) if most else ""
 
 
-def _states(look: Look) -> StyledLine:
+def _states(look: WatchedStore) -> StyledLine:
     counts = look.overview.counts
     line: list[tuple[str, str]] = []
     for state, word in _WORDS.items():
@@ -194,7 +194,7 @@ _WORKERS: tuple[Column[WorkerRow], ...] = (
 )
 
 
-def _running_columns(look: Look) -> Sequence[Column[JobRecord]]:
+def _running_columns(look: WatchedStore) -> Sequence[Column[JobRecord]]:
     def age(record: JobRecord) -> str:
         return "" if record.started_at is None else length(max(0.0, (look.at - record.started_at).total_seconds()))
 

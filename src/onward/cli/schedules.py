@@ -147,6 +147,10 @@ def _next_of(schedule: Schedule) -> str:
     return next((f"{stamp(tick)} ({ago(tick)})" for tick in schedule.next(1)), "")
 
 
+def _job_of(schedule: Schedule) -> str:
+    return schedule.job or "" if schedule.flow is None else f"flow {schedule.flow}"
+
+
 def _lines(schedule: Schedule) -> list[tuple[str, str]]:
     told = [("schedule", schedule.name), ("origin", schedule.origin)]
     if schedule.problem is not None:
@@ -154,7 +158,7 @@ def _lines(schedule: Schedule) -> list[tuple[str, str]]:
     arguments = ", ".join(f"{name}={value!r}" for name, value in (schedule.arguments or {}).items())
     told += [
         ("cron", f"{schedule.cron} ({schedule.tz})"),
-        ("job", f"{schedule.job}({arguments}) on queue {schedule.queue}"),
+        ("job", f"{_job_of(schedule)}({arguments}) on queue {schedule.queue}"),
         ("catch up", str(schedule.catch_up)),
         ("overlap", str(schedule.overlap)),
     ]
@@ -171,7 +175,7 @@ def _as_data(schedule: Schedule) -> dict[str, Any]:
 
 
 _SHOWN = (
-    *("name", "origin", "cron", "tz", "job", "queue", "arguments", "catch_up", "overlap", "spread"),
+    *("name", "origin", "cron", "tz", "job", "flow", "queue", "arguments", "catch_up", "overlap", "spread"),
     *("paused", "paused_at", "missed", "problem"),
 )
 _COLUMNS: tuple[Column[Schedule], ...] = (
@@ -179,7 +183,7 @@ _COLUMNS: tuple[Column[Schedule], ...] = (
     Column("STATE", _state, style="bold yellow"),
     Column("CRON", lambda schedule: schedule.cron or ""),
     Column("TZ", lambda schedule: schedule.tz or "", useful=True),
-    Column("JOB", lambda schedule: schedule.job or "", flexible=True),
+    Column("JOB", _job_of, flexible=True),
     Column("NEXT", _next_of),
     Column("MISSED", lambda schedule: str(schedule.missed), right=True, useful=True),
     Column("ORIGIN", lambda schedule: schedule.origin, useful=True),

@@ -19,7 +19,7 @@ from onward.cli.ids import find
 from onward.cli.picture import Room, clipped, picture
 from onward.cli.table import StyledLine
 from onward.cli.text import escaped
-from onward.cli.watching import Look, StoreWatch, as_data
+from onward.cli.watching import StoreWatch, WatchedStore, as_data
 from onward.errors import BackendError, JobNotFound
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def watch(app: Onward, *, title: str, interval: float, until: Callable[[], bool]
         _View(app, screen, title).run(interval, until)
 
 
-def _looks(app: Onward, args: Namespace) -> Iterator[Look]:
+def _looks(app: Onward, args: Namespace) -> Iterator[WatchedStore]:
     """Yield the second of two looks, for the throughput.  With ``--json`` on a terminal, go on until Ctrl-C."""
     watch = StoreWatch(app)
     watch.look()
@@ -81,7 +81,7 @@ class _View:
         self._screen = screen
         self._title = title
         self._watch = StoreWatch(app)
-        self._look: Look | None = None
+        self._look: WatchedStore | None = None
         self._trouble = ""  # why the picture is an old one
         self._chosen: str | None = None
         self._stack: list[StyledLine] | None = None  # of the chosen job, while it is shown

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onward.client.record import JobRecord, SessionRecord
     from onward.operate.limits import LimitRecord
 
-__all__ = ["COUNTED", "Look", "StoreWatch", "as_data"]
+__all__ = ["COUNTED", "StoreWatch", "WatchedStore", "as_data"]
 
 COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
@@ -29,7 +29,7 @@ _REMEMBERED = 60
 _SHARE = 0.05  # the part of the time that looks may take
 
 
-class Look(NamedTuple):
+class WatchedStore(NamedTuple):
     """What one look has read."""
 
     at: datetime
@@ -55,7 +55,7 @@ class StoreWatch:
         self._deaths = DeathWatch(app.get)
         self._cost = 0.0
 
-    def look(self) -> Look:
+    def look(self) -> WatchedStore:
         started = time.monotonic()
         overview = self._app.overview(COUNTED)
         running = self._app.list(state=State.EXECUTING, limit=_RUNNING)
@@ -69,7 +69,7 @@ class StoreWatch:
         self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        return Look(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
+        return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
 
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
@@ -82,7 +82,7 @@ class StoreWatch:
         self._before = (now, ended)
 
 
-def as_data(look: Look) -> dict[str, Any]:
+def as_data(look: WatchedStore) -> dict[str, Any]:
     """Return a look for machines."""
     return {
         "at": look.at,

@@ -6,8 +6,8 @@
 
 There is no leader.  Of two processes that look at once, one changes a row; the other writes nothing and looks again later.
 A process books a schedule of the code only if it declares it itself, in the same words; and one that was made at run time
-only if it knows the job.  So a schedule that left the code ends with its last process, and a deployment that is half done
-books nothing that no worker can run.
+only if it knows the job, or all jobs of the flow.  So a schedule that left the code ends with its last process, and a
+deployment that is half done books nothing that no worker can run.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ class Booker:
         found = self._opened(row)
         if found is None or row.origin == "code":
             return found and self.declared[row.name]
-        return found if self._registry.find(found.letter.job) is not None else None
+        flow = self._writer.flow_of(found)
+        jobs = {found.letter.job} if flow is None else {member.letter.job for member in flow.members}
+        return found if all(self._registry.find(job) is not None for job in jobs) else None
 
     def _opened(self, row: ScheduleRow) -> Specification | None:
         """Read a specification; say why it cannot be."""

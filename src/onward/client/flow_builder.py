@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, NamedTuple, TypeVar, get_args, overload
 
 import msgspec
 
 from onward.base.names import suggestion
 from onward.client.bound_job import Call, Job
 from onward.client.flow_handle import FlowHandle
-from onward.client.flow_source import FlowNode, FlowSource, checked_name
+from onward.client.flow_source import FlowNode, FlowSource, checked_flag, checked_name
+from onward.client.letters import LetterWriter
 from onward.errors import FlowError
 from onward.flow.graph import in_order
+from onward.job.definition import EnqueueOptions, JobDefinition
 from onward.job.envelope import Envelope
 from onward.job.membership import FlowPlan, NodePlan, When
 
-__all__ = ["FlowBuilder", "with_plan"]
+__all__ = ["FlowBuilder", "MemberCall", "with_plan"]
 
 T = TypeVar("T")
 
@@ -27,6 +29,15 @@ MOST_JOBS = 100_000  # in one write
 _WHENS = get_args(When)
 
 
+class MemberCall(NamedTuple):
+    """One job of a flow, as it was added."""
+
+    node: str
+    definition: JobDefinition
+    options: EnqueueOptions
+    payload: bytes
+
+
 class FlowBuilder:
     """A flow that is being built: ``jobs.flow("publish")``."""
 
@@ -35,8 +46,9 @@ class FlowBuilder:
         self.name = checked_name(name, "name of a flow")
         self.id = source.client.letters.new_id()
         self._source = source
-        self._stop_on_failure = stop_on_failure
+        self._stop_on_failure = checked_flag(stop_on_failure, "stop_on_failure")
         self._nodes: dict[str, NodePlan] = {}
+        self._jobs: dict[str, Job[..., Any, Any, Any]] = {}  # by node
         self._envelopes: list[Envelope] = []
         self._stored = False
 
@@ -55,13 +67,20 @@ class FlowBuilder:
         self, job: Any, /, *args: Any, after: After = None, when: When = "succeeded", node: str | None = None
     ) -> FlowNode[Any]: ...
     def add(
-        self, job: Any, /, *args: Any, after: After = None, when: When = "succeeded", node: str | None = None
+        self,
+        job: Any,
+        /,
+        *args: Any,
+        after: After = None,
+        when: When = "succeeded",
+        node: str | None = None,
+        **keywords: Any,
     ) -> FlowNode[Any]:
         """Add a node of one job: ``flow.add(fetch, url)``, or ``flow.add(fetch.call(url, again=True), after=page)``.
 
         ``when`` it runs: all ``after`` have ``succeeded``, one has ``failed``, or they have ``finished``, either way.
         """
-        found, call = self._source.call(job, args)
+        found, call = self._source.call(job, args, keywords)
         return self._add(found, [call], self._planned(found.name, node, after, when))
 
     @overload
@@ -126,12 +145,27 @@ class FlowBuilder:
     def sealed(self) -> list[Envelope]:
         """Return the sealed jobs, the first with the plan; raise if this is no flow.  For `tx.enqueue_flow`."""
         self._check_it_is_not_stored()
+        return with_plan(self._envelopes, self._plan())
+
+    def calls(self) -> tuple[FlowPlan, list[MemberCall]]:
+        """Return the plan and the jobs as they were added; raise if this is no flow.  For a schedule."""
+        letters = self._source.client.letters
+        plan = self._plan()
+        calls = []
+        for envelope in self._envelopes:
+            job = self._jobs[envelope.node or ""]
+            calls.append(MemberCall(envelope.node or "", job.definition, job.options, letters.payload_of(envelope)))
+        return plan, calls
+
+    def is_written_by(self, letters: LetterWriter) -> bool:
+        """Return whether this is a flow of the application that has this writer of letters."""
+        return self._source.client.letters is letters
+
+    def _plan(self) -> FlowPlan:
         if not self._envelopes:
             raise FlowError(f"flow {self.name} has no jobs: add one, with flow.add(...) or flow.map(...)")
         nodes = in_order(list(self._nodes.values()))
-        return with_plan(
-            self._envelopes, FlowPlan(name=self.name, nodes=nodes, stop_on_failure=bool(self._stop_on_failure))
-        )
+        return FlowPlan(name=self.name, nodes=nodes, stop_on_failure=self._stop_on_failure)
 
     def _add(self, job: Job[..., Any, Any, T], calls: Iterable[Sequence[Any] | Call], plan: NodePlan) -> FlowNode[T]:
         sealed = job.members(calls, flow=self.id, node=plan.name)
@@ -140,6 +174,7 @@ class FlowBuilder:
                 f"a flow is stored in one write, of at most {MOST_JOBS:,} jobs: use jobs.batch(...) for more"
             )
         self._nodes[plan.name] = plan
+        self._jobs[plan.name] = job
         self._envelopes += sealed
         return FlowNode(plan.name, self, job)
 

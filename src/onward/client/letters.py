@@ -20,7 +20,7 @@ from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
 from onward.job.definition import EnqueueOptions, JobDefinition
-from onward.job.envelope import Envelope, Form, Letter, Occurrence, owned_key, seal
+from onward.job.envelope import Envelope, Form, Letter, Occurrence, open_sealed, owned_key, seal
 from onward.job.payload_limits import refuse_misshapen
 from onward.job.registry import Entry, Registry
 from onward.job.retry import RetryPolicy, travels
@@ -131,10 +131,16 @@ class LetterWriter:
         return fill
 
     def template(
-        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, key_of: UniqueKey | None = None
+        self,
+        definition: JobDefinition,
+        options: EnqueueOptions,
+        payload: bytes,
+        key_of: UniqueKey | None = None,
+        *,
+        is_member: bool = False,  # of a flow: its delay counts from when its node opens
     ) -> tuple[Letter, float | None]:
         """Return the letter of a call that is to be sealed often, in the clear, and how long each copy is valid."""
-        if options.delay or options.at is not None:
+        if options.at is not None or (options.delay and not is_member):
             raise OptionError(f"{definition.name}: a schedule says when it runs: leave out delay and at")
         if options.idempotency_key is not None:
             raise OptionError(
@@ -144,12 +150,10 @@ class LetterWriter:
         if key_of is not None and options.unique_key is None:
             options = replace(options, unique_key=key_of(payload))
         letter = self._letter_of(definition, options, payload)
-        lasting = options.expires_at is not None or (options.expires_in is None and definition.expires_at is not None)
-        expires_in = (
-            None if lasting else options.expires_in if options.expires_in is not None else definition.expires_in
-        )
-        expires_at = letter.expires_at if lasting else None
-        return msgspec.structs.replace(letter, expires_at=expires_at, enqueued_at=0), expires_in
+        if options.expires_at is not None or (options.expires_in is None and definition.expires_at is not None):
+            return _rewritten(letter, enqueued_at=0), None
+        expires_in = definition.expires_in if options.expires_in is None else options.expires_in
+        return _rewritten(letter, expires_at=None, enqueued_at=0), expires_in
 
     def refuse_too_large(self, letter: Letter) -> None:
         """Raise if the copies of a template could not be sealed."""
@@ -163,19 +167,28 @@ class LetterWriter:
         not_before: int | None = None,
         expires_at: int | None = None,
         schedule: Occurrence | None = None,
+        delay: int = 0,
+        expires_in: float | None = None,
     ) -> Envelope:
         """Seal one copy of a template."""
+        now = self._clock.micros()
+        if expires_in is not None:
+            expires_at = now + round(expires_in * SECOND)
         copy = msgspec.structs.replace(
             letter,
             id=job_id or self._new_id(),
-            enqueued_at=self._clock.micros(),
+            enqueued_at=now,
             not_before=not_before,
             expires_at=letter.expires_at if expires_at is None else expires_at,
             enc=None,
             schedule=schedule,
         )
         self._keys.look()
-        return seal(self._encryption.close(copy), sign=self._sign, limit=self.max_payload)
+        return seal(self._encryption.close(copy), delay=delay, sign=self._sign, limit=self.max_payload)
+
+    def payload_of(self, envelope: Envelope) -> bytes:
+        """Return the payload of a job that this application has just sealed, in the clear."""
+        return bytes(self._encryption.open(open_sealed(envelope)).payload)
 
     def _form(self, definition: JobDefinition, options: EnqueueOptions, into: Mapping[str, str]) -> Form:
         letter = self._letter_of(definition, options, b"{}")
@@ -322,9 +335,8 @@ class LetterWriter:
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)
-        if (
-            self._stamps is not None
-        ):  # here, not in `_letter`: a template is no call, and would be another with each stamp
+        # Here, not in `_letter`: a template is no call, and would be another with each stamp.
+        if self._stamps is not None:
             meta = self._stamps.under(letter.meta, letter.job)
             lane, cost = self.lanes.of_call(letter.name or letter.job, bytes(letter.payload), meta, options.lane)
             letter = msgspec.structs.replace(letter, meta=meta, lane=lane, cost=cost)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -19,8 +19,10 @@ from onward.base.clock import SECOND
 from onward.base.durations import Duration
 from onward.base.ids import occurrence_id
 from onward.client.bound_job import Call
+from onward.client.flow_builder import FlowBuilder
+from onward.client.flow_template import FlowTemplate, flow_letter, flow_template_of, members_of
 from onward.client.letters import LetterWriter
-from onward.errors import ArgumentError, EnvelopeError, InvalidSchedule, OptionError
+from onward.errors import ArgumentError, EnvelopeError, InvalidSchedule, OptionError, PayloadTooLarge
 from onward.flow.cron import normal, ticks_of
 from onward.flow.schedule import (
     Specification,
@@ -65,6 +67,14 @@ class ScheduleOptions(PolicyOptions, total=False):
     """It counts only where the setting `environment` is one of these."""
 
 
+class _Template(NamedTuple):
+    """What every occurrence is a copy of."""
+
+    letter: Letter
+    expires_in: float | None = None
+    flow: str | None = None
+
+
 class ScheduleWriter:
     """Writes, seals and opens the specifications of one application.  Reaches no store."""
 
@@ -85,7 +95,7 @@ class ScheduleWriter:
         self,
         name: str,
         expression: str,
-        call: Call | Specification,
+        call: Call | FlowBuilder | Specification,
         *,
         tz: str = "UTC",
         catch_up: Any = "once",
@@ -94,12 +104,12 @@ class ScheduleWriter:
     ) -> Specification:
         """Check everything that a schedule says; raise for the first thing that is wrong.
 
-        ``call``: of the job; or the specification to take it from.
+        ``call``: of the job, or the flow; or the specification to take it from.
         """
         self.refuse_without_schedules()
         expression = normal(expression)
         ticks_of(expression, tz)
-        letter, expires_in = self._template_of(schedule_name(name), call)
+        letter, expires_in, flow = self._template_of(schedule_name(name), call)
         overlap = checked_overlap(overlap)
         if letter.single_instance and overlap in ("allow", "cancel"):
             raise InvalidSchedule(
@@ -116,21 +126,38 @@ class ScheduleWriter:
             spread=checked_spread(spread, expression),
             expires_in=expires_in,
             letter=_replace(letter, id=f"schedule/{name}"),
+            flow=flow,
         )
-        self._letters.refuse_too_large(_replace(specification.letter, schedule=specification.occurrence(0)))
+        self._refuse_too_large(specification)
         return specification
 
-    def _template_of(self, name: str, call: Call | Specification) -> tuple[Letter, float | None]:
+    def _refuse_too_large(self, specification: Specification) -> None:
+        try:
+            self._letters.refuse_too_large(_replace(specification.letter, schedule=specification.occurrence(0)))
+        except PayloadTooLarge as error:
+            if specification.flow is None:
+                raise
+            raise InvalidSchedule(
+                f"schedule {specification.name!r}: the jobs of flow {specification.flow} travel in one job of "
+                f"{error.size:,} bytes, and the limit is {error.limit:,}: let its first job add others with "
+                f"ctx.flow.map(...), or raise max_payload"
+            ) from None
+
+    def _template_of(self, name: str, call: Call | FlowBuilder | Specification) -> _Template:
         if isinstance(call, Specification):
-            return call.letter, call.expires_in
+            return _Template(call.letter, call.expires_in, call.flow)
+        if isinstance(call, FlowBuilder):
+            return _Template(flow_letter(name, call, self._letters), flow=call.name)
         if not isinstance(call, Call) or call.job is None:
-            raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
+            raise OptionError(
+                f"schedule {name!r} needs a call of a job, such as report.call('acme'), or a flow, not {call!r:.60}"
+            )
         if not call.job.is_written_by(self._letters):
             raise ArgumentError(
                 f"schedule {name!r}: {call.job.name} is a job of another application: use the schedules of that one"
             )
         try:
-            return call.job.template(call)
+            return _Template(*call.job.template(call))
         except ArgumentError as error:
             raise ArgumentError(
                 f"schedule {name!r}: {error}; when it fires no caller passes any: give defaults, args={{…}}, or job.call(…)"
@@ -170,7 +197,12 @@ class ScheduleWriter:
             schedule_name(found.name)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidSchedule) as error:
             raise EnvelopeError(f"the sealed bytes are not a schedule: {error}") from None
-        return _replace(found, letter=_replace(self._keys.encryption.open(found.letter), enc=None))
+        found = _replace(found, letter=_replace(self._keys.encryption.open(found.letter), enc=None))
+        try:
+            self.flow_of(found)
+        except msgspec.DecodeError as error:
+            raise EnvelopeError(f"the sealed bytes are not a schedule's flow: {error}") from None
+        return found
 
     def renewed(self, row: ScheduleRow) -> bytes | None:
         """Return a specification sealed anew if a key has signed it that signs no more: that one can then be revoked.
@@ -197,6 +229,14 @@ class ScheduleWriter:
             expires_at=None if valid is None else due + round(valid * SECOND),
             schedule=specification.occurrence(tick),
         )
+
+    def flow_of(self, specification: Specification) -> FlowTemplate | None:
+        """Return the flow that a schedule starts; None if its job is a plain one."""
+        return None if specification.flow is None else flow_template_of(specification.letter)
+
+    def flow_now(self, template: FlowTemplate) -> list[Envelope]:
+        """Seal the jobs of a flow outside of all ticks."""
+        return members_of(template, self._letters, flow=self._letters.new_id())
 
     def job_now(self, specification: Specification, now: int) -> Envelope:
         """Seal a job outside of all ticks."""

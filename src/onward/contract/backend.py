@@ -186,9 +186,9 @@ class Backend(Protocol):
         unknown to the caller, as after any lost answer.
 
         `promoted` counts what step 3 made available.  `cancel_requested` names every lease of this owner, by id and token,
-        that was asked to cancel.  `woken` names the waiters that step 2 made due; only a store that can stand beside a
-        broker must name them.  The number of statements does not depend on the size of the batch.  A turn does not renew
-        its session.
+        that was asked to cancel.  `woken` names the waiters that step 2 made due, and the jobs whose node the look at their
+        flow has opened, whatever their delay; only a store that can stand beside a broker must name them.  The number of
+        statements does not depend on the size of the batch.  A turn does not renew its session.
 
         `BackendRefused`: some settlement's data is refused; the caller halves the batch until the bad one is alone.
         """

@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 from onward.contract.backend import Backend
 from onward.contract.inspection import Inspection
 from onward.contract.values import TurnResult
+from onward.job.envelope import Envelope
 
-__all__ = ["Companion", "CompanionStore"]
+__all__ = ["Companion", "CompanionStore", "RefusesMessages"]
 
 
 @runtime_checkable
@@ -31,6 +32,15 @@ class Companion(Inspection, Protocol):
 
     def paused(self) -> Sequence[str]:
         """Return the queues that are paused."""
+        ...
+
+
+@runtime_checkable
+class RefusesMessages(Protocol):
+    """A broker that says beforehand which messages it would not take."""
+
+    def refuse_unfit(self, envelopes: Sequence[Envelope]) -> None:
+        """Raise what `enqueue` would raise for the first of these that it would never take; store nothing."""
         ...
 
 

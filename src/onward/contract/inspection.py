@@ -8,26 +8,22 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.snapshot import Look, Snapshot
 from onward.contract.values import StoredJob
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
 __all__ = [
-    "OVERVIEW_QUEUES",
     "Counting",
     "DeadLettering",
     "Inspection",
-    "Overview",
     "Pruned",
     "Query",
-    "QueueCounts",
     "QueuePage",
     "QueueState",
     "Replayed",
     "SessionState",
 ]
-
-OVERVIEW_QUEUES = 100
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,24 +70,6 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The live jobs of a queue, by state."""
-
-    name: str
-    paused: bool
-    counts: dict[State, int]
-
-
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary of a store.  Nothing was counted beyond a limit: a number that reaches it means "or more"."""
-
-    counts: dict[State, int]
-    queues: list[QueueCounts]
-    ended: (
-        int  # grows by one with every job that ends: the difference between two summaries is how many ended in between
-    )
-
-
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """A session as the store knows it.  It was renewed last ``lease_for`` before it expires."""
 
@@ -102,6 +80,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     expires_at: int
     leases: int  # how many it holds
+    description: bytes = b""  # what the worker says of itself, see `WorkerDescription`
 
 
 @runtime_checkable
@@ -161,11 +140,17 @@ class Inspection(Protocol):
         """
         ...
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        """Return a summary that may be read every second: its cost does not grow with the queues and the history.
+    def look(self, look: Look) -> Snapshot:
+        """Return what is asked for, in one snapshot with the store's clock.  A part that is not asked for costs nothing.
 
-        No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
-        first hundred, by name.  ``ended`` may decrease when jobs are removed or replayed.
+        - ``counts``: an overview that may be read every second: its cost does not grow with the queues and the history.
+          No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
+          first hundred, by name.  ``ended`` may decrease when jobs are removed or replayed.  ``oldest_due`` is looked for
+          in the first lines of each queue, sixteen priorities and sixteen lanes.
+        - ``place_of``: one job, as `get` returns it, with how many available jobs come before it in its line, counted up
+          to ``at_most``; which other jobs hold its keys; and how much of its limits is used.
+
+        A look that takes longer than two seconds raises `BackendUnavailable`, where the store can end one.
         """
         ...
 

@@ -26,16 +26,17 @@ declare what the code says (`Session.limits`), which changes nothing that was ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Kind, merged
 from onward.flow.room import Gate, Scope
 from onward.flow.tokens import next_token, tokens_left
 
-__all__ = ["KeepsLimits", "Kind", "LimitRow", "LimitState", "state_of"]
+__all__ = ["KeepsLimits", "Kind", "LimitRow", "LimitState", "limits_over", "state_of", "states_over"]
 
 
 class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
     declared: Bounds = Bounds()  # by the code; a job that has lanes of its own is declared even without bounds
     declared_at: int = 0  # when the process that declared it started: the last deployment wins
     chosen: Bounds = Bounds()  # by people, while the program runs
+    only_ends: bool = False  # of a declaration: it takes back what an earlier deployment declared, and makes no limit
 
     @property
     def bounds(self) -> Bounds:
@@ -57,10 +59,12 @@ class LimitState(msgspec.Struct, frozen=True, kw_only=True):
     """A limit, and how much of it is used now."""
 
     row: LimitRow
-    running: int | None = None  # leases; None for the keys of a job, which have a number each
+    lane: str | None = None  # of a limit by keys: the lane that the numbers are of
+    running: int | None = None  # leases; None for the keys of a job together, which have a number each
     tokens: int | None = None  # that are left of its rate; negative in debt
     opens_at: int | None = None  # when it has a token again, if it has none
     shut_until: int | None = None
+    probing: bool | None = None  # a breaker lets one run at a time find out whether it may open: whether one runs
 
 
 class UsageView(Protocol):
@@ -73,20 +77,58 @@ class UsageView(Protocol):
     def running(self, scope: Scope, since: int = 0) -> int: ...
 
 
-def state_of(row: LimitRow, view: UsageView) -> LimitState:
-    """Return a limit with what is used of it now, as a walk would find it."""
-    if row.kind == "key":
+def state_of(row: LimitRow, view: UsageView, lane: str | None = None) -> LimitState:
+    """Return a limit with what is used of it now, as a walk would find it; a limit by keys needs a lane for that."""
+    if row.kind == "key" and lane is None:
         return LimitState(row=row)
-    scope = Scope.of_queue(row.name) if row.kind == "queue" else Scope.of_lane(f"{row.name}/")
+    scope = _scope_of(row, lane)
     gate, rate = view.gate(scope), row.bounds.rate
     tokens = None if rate is None else tokens_left(rate, gate.bucket, view.now)
     return LimitState(
         row=row,
+        lane=lane if row.kind == "key" else None,
         running=view.running(scope),
         tokens=tokens,
         opens_at=None if rate is None or tokens is None or tokens > 0 else next_token(rate, gate.bucket, view.now),
         shut_until=gate.shut_until if gate.is_shut(view.now) else None,
     )
+
+
+def states_over(
+    queue: str, lane: str | None, limits: Mapping[tuple[Kind, str], LimitRow], view: UsageView
+) -> tuple[LimitState, ...]:
+    """Return the limits over a job that bound anything or were shut, with what is used of each."""
+    over = [limits.get(key) or LimitRow(kind=key[0], name=key[1]) for key in limits_over(queue, lane)]
+    states = [_probed(state_of(row, view, lane), view) for row in over if row.kind != "queue" or row.bounds]
+    return tuple(each for each in states if each.row.bounds or each.shut_until is not None or each.probing is not None)
+
+
+def limits_over(queue: str, lane: str | None) -> list[tuple[Kind, str]]:
+    """Return the limits that may bound a job of this queue and lane, by kind and name.
+
+    >>> limits_over("mail", "render/822bacme"), limits_over("mail", None)
+    ([('queue', 'mail'), ('job', 'render'), ('key', 'render')], [('queue', 'mail')])
+    """
+    found: list[tuple[Kind, str]] = [("queue", queue)]
+    if lane is not None:
+        group = group_of(lane)
+        found += [("job", group[:-1])] if group != "/" else []
+        found += [("key", group[:-1])] if lane != group else []
+    return found
+
+
+def _probed(state: LimitState, view: UsageView) -> LimitState:
+    scope = _scope_of(state.row, state.lane)
+    gate = view.gate(scope)
+    if not gate.probes(view.now):
+        return state
+    return msgspec.structs.replace(state, probing=view.running(scope, gate.shut_until) > 0)
+
+
+def _scope_of(row: LimitRow, lane: str | None) -> Scope:
+    if row.kind == "queue":
+        return Scope.of_queue(row.name)
+    return Scope.of_lane(lane if row.kind == "key" and lane is not None else f"{row.name}/")
 
 
 @runtime_checkable

@@ -52,6 +52,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     version: str = ""
     limits: tuple[LimitRow, ...] = ()  # that its code declares, where the store keeps limits
+    description: bytes = b""  # what the worker says of itself (`WorkerDescription`), at most 16 KiB
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,8 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
     more: bool = False  # the walk over lanes stopped at a bound: claim again
     awaits_slots: bool = False  # jobs with limits wait until more than `begins` can begin: do not wait for others
-    woken: Sequence[str] = ()  # the waiters that its settlements made due, from a store that can stand beside a broker
+    # From a store that can stand beside a broker: the waiters that it made due, and the jobs whose node it opened.
+    woken: Sequence[str] = ()
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +140,7 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int | None = None
     finished_at: int | None = None
     owner: str | None = None
-    cancel_requested: bool = False
+    cancel_reason: str | None = None  # it runs and was asked to cancel: why
     result: bytes | None = None
     reason: str | None = None
     progress: bytes | None = None
@@ -160,6 +162,10 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...] = ()
     flow: str | None = None  # the flow that it is a member of, by id
     node: str | None = None
+
+    @property
+    def cancel_requested(self) -> bool:
+        return self.cancel_reason is not None
 
     @property
     def is_finished(self) -> bool:

@@ -59,6 +59,7 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     spread: float | bool = 0.0  # seconds; True: the ticks themselves are shifted, by less than their period
     expires_in: float | None = None
     letter: Letter
+    flow: str | None = None  # the name of the flow that the letter's job starts
 
     @property
     def offset(self) -> int:
@@ -77,6 +78,7 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             offset=self.offset,
             catch_up=self.catch_up,
             overlap=self.overlap,
+            flow=self.flow,
         )
 
     def due(self, tick: int) -> int:

@@ -77,6 +77,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     offset: int = 0  # microseconds by which every tick is shifted
     catch_up: CatchUp = "once"
     overlap: Overlap = "queue"
+    flow: str | None = None  # the name of the flow that this job starts
 
     @property
     def hold(self) -> str | None:
@@ -116,6 +117,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     cost: int | None = None  # tokens that a start takes, if not 1
     flow: str | None = None  # the flow that it is a member of, by id
     node: str | None = None  # and where in it
+    scheduled_for: _Instant | None = None  # the tick for which a schedule has started its flow
 
     @property
     def hold(self) -> str | None:

@@ -228,6 +228,7 @@ class Registry:
 
     def __init__(self, queue_handlers: Mapping[str, Sequence[str]] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
+        self._own: dict[str, Entry] = {}  # jobs that Onward makes itself
         self.hooks: tuple[Hook, ...] | None = None  # around every attempt
         self._allowed: dict[str, frozenset[str]] = {}
         for queue, allowed in (queue_handlers or {}).items():
@@ -241,6 +242,10 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         refuse_missed(self.hooks or (), entry.definition.name, entry)
+        if entry.definition.name in self._own:
+            raise DefinitionError(
+                f"the name {entry.definition.name!r} is Onward's own: @jobs.job(name=…) gives another"
+            )
         for name in (entry.definition.name, *entry.definition.aliases):
             first = self._entries.get(name)
             if first is None:
@@ -254,8 +259,12 @@ class Registry:
         for name in (entry.definition.name, *entry.definition.aliases):
             self._entries[name] = entry
 
+    def add_own(self, entry: Entry) -> None:
+        """Register a job that Onward makes itself: it is in no list, and runs on every queue."""
+        self._own[entry.definition.name] = entry
+
     def find(self, name: str) -> Entry | None:
-        return self._entries.get(name)
+        return self._entries.get(name) or self._own.get(name)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
         """Return the places in a job's payload that are never shown, if the job is known here."""
@@ -278,6 +287,8 @@ class Registry:
     def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
         """Return why this entry may not run on this queue, or None if it may."""
         allowed = self._allowed.get(queue)
+        if self._own.get(name) is entry:
+            return None
         if allowed is None:
             if entry.denied_by_default:
                 return f"handler {name!r} is not allowed on queue {queue!r}: queue_handlers does not name it"
@@ -285,6 +296,21 @@ class Registry:
         if name in allowed or entry.definition.name in allowed:
             return None
         return f"{name!r} is not allowed on queue {queue!r}: queue_handlers lists {', '.join(sorted(allowed)) or 'nothing'}"
+
+    @property
+    def known(self) -> list[str]:
+        """The names and aliases of all jobs."""
+        return sorted(self._entries)
+
+    @property
+    def allowed(self) -> Mapping[str, tuple[str, ...]]:
+        """The only jobs that run on each of these queues."""
+        return {queue: tuple(sorted(allowed)) for queue, allowed in sorted(self._allowed.items())}
+
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """The handlers that run only on queues which allow them."""
+        return tuple(sorted(name for name, entry in self._entries.items() if entry.denied_by_default))
 
     def queues(self) -> list[str]:
         """Return the queues that registered jobs are enqueued on, `default` among them."""

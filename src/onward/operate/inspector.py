@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from onward.attempt.report import Reporter
-from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
+from onward.backend import Backend, Check, Health, Hold, Inspection, Look, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
@@ -72,7 +72,9 @@ class Inspector:
         return self._inspection.queues()
 
     def overview(self, at_most: int) -> Overview:
-        return self._inspection.overview(at_most=at_most)
+        overview = self._inspection.look(Look(counts=True, at_most=at_most)).overview
+        assert overview is not None
+        return overview
 
     def sessions(self) -> Sequence[SessionRecord]:
         now = self._clock.micros()

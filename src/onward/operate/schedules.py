@@ -7,6 +7,7 @@ Pausing, updating and deleting take back, in the same write, the occurrences tha
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,8 +21,10 @@ from onward.base.clock import from_micros
 from onward.base.durations import Duration
 from onward.base.names import suggestion
 from onward.client.booking import Booker, booked_ids
-from onward.client.bound_job import Call, HandleSource, JobHandle
-from onward.client.client import Client
+from onward.client.bound_job import Call, JobHandle
+from onward.client.flow_builder import FlowBuilder
+from onward.client.flow_handle import FlowHandle
+from onward.client.flow_source import FlowSource
 from onward.client.record import JobRecord, Records, payload_of
 from onward.client.schedules import ScheduleWriter
 from onward.errors import (
@@ -52,8 +55,9 @@ class Schedule:
     cron: str | None  # None, as all that follows, if the specification cannot be read
     tz: str | None
     job: str | None
+    flow: str | None  # the name of the flow that its job starts
     queue: str | None
-    arguments: Any
+    arguments: Any  # of a flow: how many jobs each node has
     catch_up: str | int | None
     overlap: str | None
     spread: float | bool | None
@@ -88,8 +92,7 @@ class ScheduleControl:
         *,
         writer: ScheduleWriter,
         booker: Booker,
-        client: Client,
-        handles: HandleSource,
+        flows: FlowSource,
         records: Records,
         declarations: Declarations,
     ) -> None:
@@ -98,8 +101,7 @@ class ScheduleControl:
         self._inspection = inspection
         self._writer = writer
         self._booker = booker
-        self._client = client
-        self._handles = handles
+        self._flows = flows
         self._records = records
         self._declarations = declarations
 
@@ -109,14 +111,17 @@ class ScheduleControl:
         self,
         name: str,
         cron: str,
-        call: Call,
+        call: Call | FlowBuilder,
         *,
         tz: str = "UTC",
         catch_up: str | int = "once",
         overlap: str = "queue",
         spread: Duration | bool | None = None,
     ) -> Schedule:
-        """Make a schedule: ``create("report-acme", "0 6 * * *", report.call("acme"), tz="Europe/Berlin")``."""
+        """Make a schedule: ``create("report-acme", "0 6 * * *", report.call("acme"), tz="Europe/Berlin")``.
+
+        ``call``: of a job; or a flow that is built, ``jobs.flow(...)`` or ``jobs.chain(...)``, and is not enqueued.
+        """
         specification = self._writer.specification(
             name, cron, call, tz=tz, catch_up=catch_up, overlap=overlap, spread=spread
         )
@@ -134,7 +139,7 @@ class ScheduleControl:
         name: str,
         *,
         cron: str | None = None,
-        call: Call | None = None,
+        call: Call | FlowBuilder | None = None,
         tz: str | None = None,
         catch_up: str | int | None = None,
         overlap: str | None = None,
@@ -196,12 +201,18 @@ class ScheduleControl:
 
         return self._change(name, change)
 
-    def run_now(self, name: str) -> JobHandle[Any]:
-        """Enqueue the job of a schedule once, now.  No tick is moved by it, and no policy of the schedule counts."""
+    def run_now(self, name: str) -> JobHandle[Any] | FlowHandle:
+        """Enqueue the job or the flow of a schedule once, now.  No tick is moved, and no policy of the schedule counts."""
         row, now = self._found(name)
-        envelope = self._writer.job_now(self._writer.open(row), now)
-        (answer,) = self._client.enqueue([envelope])
-        return self._handles.handle(answer, envelope)
+        specification = self._writer.open(row)
+        flow = self._writer.flow_of(specification)
+        if flow is not None:
+            members = self._writer.flow_now(flow)
+            self._flows.client.enqueue(members)
+            return FlowHandle(members[0].flow or "", self._flows)
+        envelope = self._writer.job_now(specification, now)
+        (answer,) = self._flows.client.enqueue([envelope])
+        return self._flows.handles.handle(answer, envelope)
 
     def tick(self) -> int:
         """Book what is to be booked now, as a worker does every ten seconds; on ``sync://`` run it, too.
@@ -294,14 +305,16 @@ class ScheduleControl:
         except EnvelopeError as error:
             problem = problem or str(error)
         letter = None if found is None else found.letter
+        flow = None if found is None else found.flow
         return Schedule(
             name=row.name,
             origin=row.origin,
             cron=None if found is None else found.expression,
             tz=None if found is None else found.zone,
             job=None if letter is None else letter.name or letter.job,
+            flow=flow,
             queue=None if letter is None else letter.queue,
-            arguments=None if letter is None else masked(payload_of(letter), self._records.secrets(letter)),
+            arguments=None if found is None else self._arguments(found),
             catch_up=None if found is None else found.catch_up,
             overlap=None if found is None else found.overlap,
             spread=None if found is None else found.spread,
@@ -313,6 +326,13 @@ class ScheduleControl:
             _read_at=now,
             _control=self,
         )
+
+    def _arguments(self, specification: Specification) -> Any:
+        flow = self._writer.flow_of(specification)
+        if flow is not None:
+            return dict(Counter(member.node for member in flow.members))
+        letter = specification.letter
+        return masked(payload_of(letter), self._records.secrets(letter))
 
 
 def _refuse_code(row: ScheduleRow) -> None:

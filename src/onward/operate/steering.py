@@ -10,15 +10,26 @@ from onward.client.record import NoteRecord
 from onward.job.states import State
 from onward.operate.inspector import BY_REQUEST, Inspector
 from onward.operate.signalling import Signaller
+from onward.operate.why.explaining import Explainer
+from onward.operate.why.reason import Reason
 
 __all__ = ["SteersJobs"]
 
 
 class SteersJobs:
-    """Cancels, retries and signals one job."""
+    """Explains, cancels, retries and signals one job."""
 
     _inspector: Inspector
     _signaller: Signaller
+    _explainer: Explainer
+
+    def why(self, job_id: str) -> Reason:
+        """Return why a job is where it is: the one reason that binds, what to type, and when it passes by itself."""
+        return self._explainer.why(job_id)
+
+    async def awhy(self, job_id: str) -> Reason:
+        """The same without blocking the event loop."""
+        return await asyncio.to_thread(self.why, job_id)
 
     def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
         """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""

@@ -63,7 +63,7 @@ _REFUSED = {
     "get": "look up a job, nor keep its result",
     "get_many": "look up jobs, nor keep their results",
     "queues_with_work": "name the queues that have work",
-    "overview": "give an overview",
+    "look": "show what waits in it",
     "sessions": "list workers",
     "cancel": "cancel a job",
     "retry": "run a job now",

@@ -151,6 +151,11 @@ class Signing:
         self._look = look
         self.adopt(ring)
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of the keys that verify."""
+        return () if self._ring is None else tuple(sorted(key.id for key in self._ring.active))
+
     def adopt(self, ring: KeyRing | None) -> None:
         """Sign and verify with these keys from now on."""
         self._ring = ring

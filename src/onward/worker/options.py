@@ -35,6 +35,7 @@ class WorkerParts:
     tick: Callable[[], object] | None = None  # books what schedules have due; None: another process does
     tick_every: float = 10.0  # seconds
     limits: Callable[[], tuple[LimitRow, ...]] = tuple  # that its sessions declare
+    key_ids: Callable[[], Sequence[str]] = tuple  # of the keys that it verifies with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

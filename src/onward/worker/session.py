@@ -52,10 +52,12 @@ class SessionKeeper:
         recorder: RunRecorder | None = None,
         supervised: bool = False,
         limits: Callable[[], tuple[LimitRow, ...]] = tuple,
+        description: Callable[[], bytes] = bytes,
     ) -> None:
         self._backend = backend
         self._lease_for = lease_for
         self._limits = limits
+        self._description = description
         self._events = events
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
@@ -93,6 +95,7 @@ class SessionKeeper:
             pid=os.getpid(),
             version=__version__,
             limits=self._limits(),
+            description=self._description(),
         )
         held = self._backend.open_session(session, adopts=adopts)
         if held is None:

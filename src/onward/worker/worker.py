@@ -24,6 +24,7 @@ from onward.job.lease import Lease
 from onward.job.outcome import Released
 from onward.telemetry import JobStarted, Milestones
 from onward.worker.breaker import StoreBreaker
+from onward.worker.describing import described
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
 from onward.worker.events import OneTimeEvent
 from onward.worker.handler_tasks import HandlerTasks
@@ -76,6 +77,7 @@ class Worker:
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
         keep = functools.partial(SessionKeeper, contact=contact, recorder=recorder, limits=parts.limits)
+        keep = functools.partial(keep, description=functools.partial(described, parts, options))
         self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
         runtime = self._parts.runtime
         make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)

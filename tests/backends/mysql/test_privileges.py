@@ -12,6 +12,7 @@ from onward.backends.mysql import MySQLBackend, schema
 from onward.backends.mysql.tables import MySQLTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, an_envelope, some_envelopes
+from onward.testing.contract.flow_stage import FlowStage, Part
 from tests.servers.connecting import connected
 from tests.waiting import eventually
 
@@ -83,6 +84,14 @@ class TestWorker:
             jobs.drain()
             assert failing.state() is State.DISCARDED
             assert replaced.state() is State.CANCELLED
+            flow = jobs.flow("nightly")
+            empty = flow.map(work, [], node="empty")
+            flow.add(work, after=flow.map(work, [(), ()], node="members", after=empty))
+            handle = flow.enqueue()
+            assert handle.cancel()
+            assert handle.retry() == 3
+            jobs.drain()
+            assert handle.state() == "completed"
             jobs.pause("default")
             jobs.resume("default")
             assert jobs.reap() == []
@@ -118,6 +127,9 @@ class TestProducer:
             assert all(each.created for each in stored)
             assert [(each.created, each.existing_id) for each in again] == [(False, envelope.id)]
             assert [(each.created, each.existing_id) for each in rival] == [(False, stored[-2].id)]
+            stage = FlowStage(producer, None, a=Part(2), b=Part(after="a"))
+            assert [answer.created for answer in producer.enqueue(stage.all, retried=True)] == [False] * 3
+            assert [len(worker.claim(a_claim(queues=(node,), limit=10))) for node in "ab"] == [2, 0]
             assert len(worker.claim(a_claim(limit=200))) == 102
             with pytest.raises(BackendMisconfigured, match="denied"):
                 producer.enqueue([an_envelope(unique_key="k", unique_strategy="cancel_existing")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onward.backend import Claim, Query, Settlement, Turn
+from onward.backend import Claim, Look, Query, Settlement, Turn
 from onward.backends.mysql import MySQLBackend, queries
 from onward.backends.mysql.connection import Connection
 from onward.backends.mysql.lanes import MOST_LOCKED
@@ -321,8 +321,8 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
     "look",
     [
         lambda backend: backend.wait(["q2", "q3"], 0),
-        lambda backend: backend._look(["laned"]),
-        lambda backend: backend.overview(at_most=100),
+        lambda backend: backend._until_work(["laned"]),
+        lambda backend: backend.look(Look(counts=True, at_most=100)),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
         lambda backend: backend.queues_with_work("q"),

@@ -6,13 +6,14 @@ import time
 import psycopg
 import pytest
 
+from onward.backend import Look
 from onward.backends.postgres import PostgresBackend, schema
 from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from tests.servers.connecting import connected
 
-TABLES = ["attempts", "finished", "gates", "holds", "jobs", "limits", "migrations", "notes", "queues", "schedules"]
-TABLES += ["sessions", "waiters"]
+TABLES = ["additions", "attempts", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations", "nodes"]
+TABLES += ["notes", "queues", "schedules", "sessions", "waiters"]
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ class TestNamespaces:
         lease = a_lease(backend)
 
         assert backend.ack(lease).applied
-        assert backend.overview().ended == 1
+        assert backend.look(Look(counts=True)).overview.ended == 1
 
 
 class TestLocks:

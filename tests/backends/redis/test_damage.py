@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from onward.backend import Query, Settlement
+from onward.backend import Look, Query, Settlement
 from onward.backends import damage
 from onward.errors import BackendError, BackendRefused
 from onward.flow.lanes import lane_of
@@ -191,7 +191,7 @@ def test_sessions_and_numbers_with_nonsense_in_them_are_shown(backend, raw, crit
 
     assert [session.owner for session in backend.sessions()] == ["for ever", "sound", "unreadable"]
     assert [queue.name for queue in backend.queues()] == ["default", "\\xff\\xfe\\xfd"]
-    assert backend.overview().queues
+    assert backend.look(Look(counts=True)).overview.queues
     assert backend.counts("default")[State.AVAILABLE] == 0
     assert backend.extend("unreadable").alive
     assert len(claimed(backend)) == 3
@@ -310,7 +310,7 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         backend.sessions()
         backend.queues()
         backend.queues_with_work()
-        backend.overview()
+        backend.look(Look(counts=True))
         backend.counts()
         backend.health()
         backend.limits()
@@ -338,7 +338,7 @@ def test_nothing_but_an_error_of_the_backend_comes_out_of_a_verb(backend, monkey
         lambda: backend.open_session(a_session()),
         lambda: backend.list(Query()),
         backend.sessions,
-        backend.overview,
+        lambda: backend.look(Look(counts=True)),
     ):
         raised = None
         try:

@@ -4,7 +4,7 @@ import pytest
 
 from onward import Fixed, Onward
 from onward.cli.ids import find_dead
-from onward.errors import OptionError
+from onward.errors import OptionError, Unsupported
 from onward.telemetry import JobDiscarded
 from tests.backends.broker_workers import BrokerWorkers, left
 from tests.servers.servicebus import entity, servicebus, url_of
@@ -113,6 +113,35 @@ def test_with_a_store_beside_it_jobs_can_be_asked_about(module_server, tmp_path)
             assert handle.result(timeout=60) == 3
             eventually(lambda: not module_server.messages(entity()))
     assert len(runs) == 4
+
+
+def test_with_a_store_beside_it_flows_run(module_server, tmp_path):
+    module_server.clear()
+    with Onward(url_of(module_server), store=f"sqlite:///{tmp_path}/jobs.db") as jobs:
+        ran = []
+
+        @jobs.job
+        def note(word: str) -> str:
+            ran.append(word)
+            return word
+
+        flow = jobs.flow("letters")
+        middle = flow.map(note, [("left",), ("right",)], after=flow.add(note, "first"), node="middle")
+        flow.add(note, "last", after=middle)
+        handle = flow.enqueue()
+        assert len(module_server.messages(entity())) == 1
+        with jobs.worker(concurrency=2):
+            assert handle.wait(timeout=60) == "completed"
+            eventually(lambda: not module_server.messages(entity()))
+
+    assert (ran[0], sorted(ran[1:3]), ran[3]) == ("first", ["left", "right"], "last")
+
+
+def test_without_a_store_flows_are_refused_and_the_fix_is_named(jobs):
+    for build in (lambda: jobs.flow("a"), lambda: jobs.batch("a"), jobs.flows.list):
+        with pytest.raises(Unsupported, match=r'keeps no flows .*store="sqlite:///onward\.db"\) or ONWARD_STORE'):
+            build()
+    assert not left(jobs)
 
 
 def test_a_priority_is_an_error_where_it_is_asked_for(jobs):

@@ -63,7 +63,31 @@ class TestStatements:
 
         assert len(backend.turn(a_turn(claim=a_claim(limit=3))).leases) == 3
 
-        assert statements == ["session", "past_its_time", "candidates", "claim"]
+        assert statements == ["session", "candidates", "claim"]
+
+    def test_a_job_with_a_lane_that_falls_due_in_a_claim_is_claimed_by_it(self, backend, clock, statements):
+        backend.open_session(Session(owner="worker"))
+        backend.enqueue([*some_envelopes(1, delay=0.5), *in_lane(1, delay=0.5)])
+        clock.advance(1)
+
+        result = backend.turn(a_turn(claim=a_claim(limit=5)))
+
+        assert (len(result.leases), result.promoted) == (2, 2)
+        assert "lane_heads" in statements
+
+    def test_a_queue_that_has_no_place_left_in_a_claim_is_promoted_all_the_same(self, backend, clock):
+        backend.open_session(Session(owner="worker"))
+        backend.enqueue(some_envelopes(3))
+        (later,) = some_envelopes(1, queue="other", delay=0.5)
+        (late,) = some_envelopes(1, queue="other", expires_at=clock.micros() + 1)
+        backend.enqueue([later, late])
+        clock.advance(1)
+
+        result = backend.turn(a_turn(claim=a_claim(queues=("default", "other"), limit=2)))
+
+        assert (len(result.leases), result.promoted) == (2, 1)
+        assert backend.get(later.id).state is State.AVAILABLE
+        assert backend.get(late.id).state is State.CANCELLED
 
     def test_a_claim_of_many_lanes_runs_few_statements(self, backend, statements):
         backend.open_session(Session(owner="worker"))

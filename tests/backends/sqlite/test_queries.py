@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onward.backend import Query, Settlement
+from onward.backend import Look, Query, Settlement
 from onward.backends import sqlite
 from onward.backends.sql import sections
 from onward.backends.sqlite.backend import SqliteBackend
@@ -105,6 +105,19 @@ def test_no_statement_sorts(plan, name):
         ("finish", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("leave", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("put_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
+        (
+            "ahead",
+            "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=? AND (rank,available_at,id)<(?,?,?))",
+        ),
+        (
+            "ahead_in_lane",
+            (
+                "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx "
+                "(queue=? AND rank=? AND lane=? AND (available_at,id)<(?,?))"
+            ),
+        ),
+        ("overview_oldest", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=? AND rank>?)"),
+        ("overview_oldest", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=? AND rank=? AND lane>?)"),
         ("holds", "SEARCH hold USING PRIMARY KEY (kind=? AND key=?)"),
         ("wake_once", "SEARCH onward_jobs USING INDEX onward_jobs_once_idx (idempotency_key=?)"),
         ("wake_single", "SEARCH onward_jobs USING INDEX onward_jobs_single_idx (single_instance=?)"),
@@ -151,7 +164,7 @@ def test_no_statement_sorts(plan, name):
         ),
         ("flows_running", "SEARCH onward_flows USING INDEX onward_flows_running_idx (id<?)"),
         ("flows_named", "SEARCH onward_flows USING INDEX onward_flows_name_idx (name=? AND id<?)"),
-        ("flows_that_stand_still", "SCAN flow USING INDEX onward_flows_running_idx"),
+        ("flows_that_stand_still", "SCAN onward_flows USING INDEX onward_flows_running_idx"),
         ("drop_flows", "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=?)"),
     ],
 )
@@ -197,7 +210,10 @@ class TestCost:
     """In steps of SQLite's virtual machine: the same on every machine, however busy it is."""
 
     @pytest.fixture
-    def steps_of(self, backend):
+    def steps_of(self, backend, monkeypatch):
+        # A look limits its time by the handler that counts here.
+        monkeypatch.setattr(backend, "_read_briefly", backend._read)
+
         def count(act):
             steps = 0
 
@@ -254,8 +270,11 @@ class TestCost:
         assert steps_of_a_turn() < before * 1.2
 
     def test_a_look_every_second_costs_the_same_however_much_there_is(self, backend, steps_of):
+        last = some_envelopes(1, queue="a", priority=-50)[0]
+        backend.enqueue([last])
+
         def look():
-            backend.overview(at_most=100)
+            backend.look(Look(counts=True, place_of=last.id, at_most=100))
             backend.queues_with_work()
             backend.sessions()
             backend.list(Query(states=frozenset({State.EXECUTING}), limit=50))

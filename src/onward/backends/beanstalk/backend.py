@@ -100,6 +100,10 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
                 raise
         return [Enqueued(envelope.id) for envelope in envelopes]
 
+    def refuse_unfit(self, envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            self._as_put(envelope, self.clock.micros())
+
     def _as_put(self, envelope: Envelope, now: int) -> Put:
         ttr = self._address.ttr
         if envelope.timeout is not None:

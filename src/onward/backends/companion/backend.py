@@ -9,6 +9,7 @@ dies between the two writes leaves one of these, and none of them loses a job or
     waiting, not due     has a message           the message comes early: it is put back until then
     executing            has a message           another's, or a second one: it is put back for a moment
     ended                has a message           it is removed
+    waiting for a node   has a message           it is removed: the job gets another when its node opens
     nothing              has a message           another program put it there: it is stored, then claimed;
                                                  but if a schedule booked it, it was taken back: it is removed
     waiting, due         has none                the next sweep puts one there (`sweeping`)
@@ -35,7 +36,7 @@ from onward.backend import (
     Held,
     Hold,
     Lease,
-    Overview,
+    Look,
     Pruned,
     Query,
     QueuePage,
@@ -45,12 +46,14 @@ from onward.backend import (
     Replayed,
     Session,
     SessionState,
+    Snapshot,
     StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
+from onward.backends.companion.flows import CompanionFlows
 from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.notes import CompanionNotes
 from onward.backends.companion.putting import Putter
@@ -62,7 +65,7 @@ from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.contract.companion import CompanionStore
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
-from onward.job.states import LIVE, State
+from onward.job.states import FINISHED, LIVE, WAITING, State
 
 __all__ = ["AccompaniedBackend"]
 
@@ -71,7 +74,7 @@ logger = get_logger("onward.companion")
 _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 
 
-class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
+class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Backend):
     """A broker with its companion store."""
 
     def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
@@ -97,7 +100,10 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         """Store jobs, then put their messages.  An enqueue that returned is in both."""
+        has_members = any(envelope.flow is not None for envelope in envelopes)
         with uninterrupted():
+            if has_members:
+                self._refuse_unfit(envelopes)
             answers = self.store.enqueue(envelopes, retried=retried)
             # An enqueue that is repeated may have failed before or after the broker: its message is put again.
             told = [
@@ -106,9 +112,9 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
                 if answer.created or (retried and answer.existing_id == envelope.id)
             ]
             try:
-                self._put(told)
+                self._put(self._ready(told) if has_members else told)
             except (*REFUSALS, BackendMisconfigured):  # the broker stored nothing, and would not if it were asked again
-                self._take_back([envelope.id for envelope in told])
+                self._take_back(told)
                 raise
             except (
                 BackendUnreachable
@@ -121,7 +127,10 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
             now = self.clock.micros()
             self.broker.enqueue([message(each, delay=_wait(each, now)) for each in envelopes])
 
-    def _take_back(self, ids: Sequence[str]) -> None:
+    def _take_back(self, envelopes: Sequence[Envelope]) -> None:
+        ids = [envelope.id for envelope in envelopes]
+        for flow in {envelope.flow or "" for envelope in envelopes if envelope.plan is not None}:
+            self.cancel_flow(flow, "the broker refused a job of it")
         self.store.cancel(ids, "the broker refused the job")
         self.store.purge(Query(ids=tuple(ids), states=frozenset({State.CANCELLED}), limit=len(ids)))
 
@@ -187,6 +196,7 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
         """Reap in the store.  A dead process may have the message of a job that is given back: the job gets another."""
         with uninterrupted():
             reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
+            self._put_behind([each.id for each in reaped if each.to in FINISHED])
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
@@ -225,15 +235,18 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self.store.queues_with_work(prefix, after=after, limit=limit)
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self.store.overview(at_most=at_most)
+    def look(self, look: Look) -> Snapshot:
+        return self.store.look(look)
 
     def sessions(self) -> Sequence[SessionState]:
         return self.store.sessions()
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         """Cancel in the store.  The message is removed when it comes."""
-        return self.store.cancel(ids, reason)
+        with uninterrupted():
+            states = self.store.cancel(ids, reason)
+            self._put_behind([each for each, state in zip(ids, states, strict=True) if state is State.CANCELLED])
+            return states
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         """Retry in the store.  The job's message is for later, so it gets another."""
@@ -245,7 +258,9 @@ class AccompaniedBackend(CompanionSchedules, CompanionNotes, Backend):
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         with uninterrupted():
             replayed = self.store.replay(query, fresh=fresh)
-            self._putter.put_waiting(replayed.ids)
+            again = self._putter.read(replayed.ids)
+            self._putter.put_missing([job for job in again if job.flow is None and job.state in WAITING])
+            self._put_reopened({job.flow for job in again if job.flow is not None})
             return replayed
 
     def purge(self, query: Query) -> int:
@@ -305,6 +320,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         remembers=store.remembers,
         notes=store.notes,
         schedules=store.schedules,
+        flows=store.flows,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
     )

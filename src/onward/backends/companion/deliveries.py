@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import (
+    AWAITS_NODE,
     Backend,
     Claim,
     Held,
@@ -285,7 +286,7 @@ class Deliveries:
             if stored is None:
                 unknown.append(lease)
                 continue
-            if stored.state in FINISHED:
+            if stored.state in FINISHED or stored.awaits == AWAITS_NODE:  # which gets another when its node opens
                 moves.append(Settlement.ack(lease))
             elif stored.state is State.EXECUTING:
                 moves.append(Settlement.snooze(lease, _BUSY))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from onward.backend import Backend, Check, Counting, Health
-from onward.backends.companion.sweeping import messages_in, served
+from onward.backends.companion.sweeping import lacking, runs_flows, served
 from onward.contract.companion import CompanionStore
 from onward.errors import BackendError
 
@@ -30,7 +30,9 @@ def _of(which: str, one: object) -> list[Check]:
 
 
 def _agreement(broker: Counting, store: CompanionStore) -> Check:
-    missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
+    flows = runs_flows(store)
+    found = {queue: lacking(broker, store, queue, live, flows=flows)[0] for queue, live in served(store)}
+    missing = {queue: count for queue, count in found.items() if count}
     if not missing:
         return Check(name="messages", status="ok", detail="no job of the store lacks a message in the broker")
     told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))

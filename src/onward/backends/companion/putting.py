@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from onward.backend import Backend, StoredJob
+from onward.backend import AWAITS_NODE, Backend, StoredJob
 from onward.backends.companion.messages import REFUSALS, another, envelope_of, job_id_of, message, until
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
@@ -20,6 +20,8 @@ from onward.job.states import WAITING
 __all__ = ["Putter", "quietly"]
 
 logger = get_logger("onward.companion")
+
+_PAGE = 500
 
 
 class Putter:
@@ -54,16 +56,23 @@ class Putter:
         return self.put([self._about_stored(job) for job in jobs])
 
     def about_waiting(self, ids: Iterable[str]) -> list[Envelope]:
-        """Write a message about each of these jobs that waits."""
-        found: list[Envelope] = []
+        """Write a message about each of these jobs that waits; about one whose node waits, none."""
+        jobs = self.read(list(ids))
+        return [self._about_stored(job) for job in jobs if job.state in WAITING and job.awaits != AWAITS_NODE]
 
-        def look() -> None:
-            for job_id in ids:
-                stored = self._store.get(job_id)
-                if stored is not None and stored.state in WAITING:
-                    found.append(self._about_stored(stored))
+    def read(self, ids: Sequence[str]) -> list[StoredJob]:
+        """Read these jobs from the store; none if it does not answer."""
+        found: list[StoredJob] = []
+        quietly(lambda: found.extend(self.stored(ids)))
+        return found
 
-        quietly(look)
+    def stored(self, ids: Sequence[str]) -> list[StoredJob]:
+        """Read these jobs from the store, in this order; those that are not there are left out."""
+        found: list[StoredJob] = []
+        for at in range(0, len(ids), _PAGE):
+            page = ids[at : at + _PAGE]
+            known = {job.id: job for job in self._store.get_many(page)}
+            found += [known[job_id] for job_id in page if job_id in known]
         return found
 
     def about(self, job: Sealed, delay: float) -> Envelope:

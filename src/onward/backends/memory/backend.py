@@ -28,6 +28,7 @@ from onward.backends.memory.flows import MemoryFlows
 from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.lanes import MemoryLanes
 from onward.backends.memory.notes import MemoryNotes
+from onward.backends.memory.overview import MemoryOverview
 from onward.backends.memory.schedules import MemorySchedules
 from onward.backends.memory.store import MemoryJob, MemoryStore, OpenSession
 from onward.backends.memory.transfer import MemoryTransfer
@@ -40,7 +41,9 @@ from onward.job.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryFlows, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
+class MemoryBackend(
+    MemoryInspection, MemoryOverview, MemoryFlows, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend
+):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
     capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True, flows=True)

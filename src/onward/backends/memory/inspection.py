@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from onward.backend import (
-    OVERVIEW_QUEUES,
     TOMBSTONE,
     Hold,
     Lease,
-    Overview,
     Pruned,
     Query,
-    QueueCounts,
     QueuePage,
     QueueState,
     Replayed,
@@ -26,7 +23,7 @@ from onward.backends.memory import flows, settling
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.errors import QueueReserved
-from onward.job.states import FINISHED, LIVE, State
+from onward.job.states import FINISHED, State
 
 __all__ = ["MemoryInspection"]
 
@@ -63,7 +60,7 @@ class MemoryInspection:
     def queues(self) -> Sequence[QueueState]:
         with self._writing():
             live = Counter(job.queue for job in self._store.live.values())
-            names = sorted(live.keys() | self._store.paused)
+            names = sorted(live.keys() | self._store.paused.keys())
             paused, reserved = self._store.paused, self._store.reserved
             return [
                 QueueState(name=name, paused=name in paused, live=live[name], reserved_for=reserved.get(name))
@@ -86,13 +83,6 @@ class MemoryInspection:
                 next=walked[-1] if len(walked) == limit else None,
             )
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        with self._writing():
-            counts = _at_most(at_most, Counter(self.counts()), State)
-            names = [queue.name for queue in self.queues()][:OVERVIEW_QUEUES]
-            queues = [self._queue_counts(name, at_most) for name in names]
-            return Overview(counts=counts, queues=queues, ended=self._store.ended)
-
     def sessions(self) -> Sequence[SessionState]:
         with self._writing():
             return [
@@ -104,6 +94,7 @@ class MemoryInspection:
                     version=each.session.version,
                     expires_at=each.expires_at,
                     leases=len(self._store.leased.get(owner, ())),
+                    description=each.session.description,
                 )
                 for owner, each in sorted(self._store.sessions.items())
             ]
@@ -173,12 +164,16 @@ class MemoryInspection:
             return settling.forget_key(self._store, ("once", key), now)
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        with self._writing():
+        with self._writing() as now:
             if not paused and queue in self._store.reserved:
                 raise QueueReserved(queue, self._store.reserved[queue])
-            before = queue in self._store.paused
-            (self._store.paused.add if paused else self._store.paused.discard)(queue)
-            return before is not paused
+            if paused is (queue in self._store.paused):
+                return False
+            if paused:
+                self._store.paused[queue] = now
+            else:
+                del self._store.paused[queue]
+            return True
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         with self._writing():
@@ -211,10 +206,6 @@ class MemoryInspection:
             ):
                 found += 1
                 yield job
-
-    def _queue_counts(self, name: str, at_most: int) -> QueueCounts:
-        seen = Counter(job.state for job in self._store.live.values() if job.queue == name)
-        return QueueCounts(name=name, paused=name in self._store.paused, counts=_at_most(at_most, seen, LIVE))
 
     def _cancel(self, job: MemoryJob | None, reason: str, now: int) -> State | None:
         if job is None:
@@ -256,10 +247,3 @@ class MemoryInspection:
         ]
         for key in spent:
             del self._store.holds[key]
-
-
-def _at_most(limit: int, seen: Counter[State], states: Iterable[State]) -> dict[State, int]:
-    """Return the counts, none beyond the limit; scheduled and retryable jobs together do not exceed it either."""
-    counts = {state: min(seen[state], limit) for state in sorted(states)}
-    counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
-    return counts

@@ -12,7 +12,7 @@ from onward.job.lease import Hold, Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
 from onward.job.states import FINISHED, State
 
-__all__ = ["classify", "give_back", "settle", "take_holds"]
+__all__ = ["classify", "give_back", "holder_of", "settle", "take_holds"]
 
 
 def settle(store: MemoryStore, settlements: Sequence[Settlement], owner: str, now: int) -> list[Settled]:
@@ -116,6 +116,15 @@ def take_holds(store: MemoryStore, job: MemoryJob, now: int) -> tuple[Hold, str 
     for key in keys:
         store.holds[key] = Pointer(job.id, job.delivery)
     return Hold.HELD, None
+
+
+def holder_of(store: MemoryStore, key: HoldKey, now: int) -> Pointer | None:
+    """Return the lease that holds a key, or whose success is remembered under it."""
+    pointer = store.holds.get(key)
+    if pointer is None:
+        return None
+    holds = _valid(store, pointer) if pointer.until is None else pointer.until > now
+    return pointer if holds else None
 
 
 def forget_key(store: MemoryStore, key: HoldKey, now: int) -> tuple[Hold, str | None]:

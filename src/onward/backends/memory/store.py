@@ -93,7 +93,7 @@ class MemoryJob:
             values["spent"] = None
         if self.tombstone:
             values = {name: value for name, value in values.items() if name not in CONTINUATION} | {"data": b""}
-        return StoredJob(**values, cancel_requested=self.cancel_reason is not None, runs=runs)
+        return StoredJob(**values, runs=runs)
 
 
 # The fields of a stored job that are those of its envelope, and those of the row around it.
@@ -148,7 +148,7 @@ class MemoryStore:
     sessions: dict[str, OpenSession] = field(default_factory=dict)
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
     unique: dict[str, str] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
+    paused: dict[str, int] = field(default_factory=dict)  # queue -> since when
     reserved: dict[str, str] = field(default_factory=dict)  # queue -> the transfer
     schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))

@@ -23,14 +23,14 @@ class MemoryTransfer:
     def _writing(self) -> AbstractContextManager[int]: ...
 
     def reserve(self, queue: str, transfer: str | None, *, was: str | None = None) -> bool:
-        with self._writing():
+        with self._writing() as now:
             reserved = self._store.reserved
             if reserved.get(queue) != was:
                 return False
             reserved.pop(queue, None)
             if transfer is not None:
                 reserved[queue] = transfer
-                self._store.paused.add(queue)
+                self._store.paused.setdefault(queue, now)
             return True
 
     def attached(self, jobs: Sequence[StoredJob]) -> Attached:

@@ -16,6 +16,7 @@ from onward.backend import (
     Envelope,
     Held,
     Lease,
+    Reaped,
     Renewal,
     Session,
     Settled,
@@ -25,9 +26,10 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
-from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, settle_fenced
+from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, leave_to_sweep, settle_fenced
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.flows import MySQLFlows, MySQLFlowSteps
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.lane_view import MySQLView
@@ -41,7 +43,9 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
+from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import SqlLimits
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
@@ -62,7 +66,7 @@ _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of 
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQLSchedules, MySQLTransfer):
+class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False
@@ -72,12 +76,14 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
     _connections: Connections
     _waiting: MySQLWaiting
     _settles_singly_after = (FenceMismatch,)
+    _damaged_columns = (*COLUMNS, "flow", "node")
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
         self._walks = claiming.Walks()
-        self._waiting = MySQLWaiting(connections, self._look)
+        self._flow_steps = MySQLFlowSteps()
+        self._waiting = MySQLWaiting(connections, self._until_work)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
@@ -111,15 +117,33 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
 
         return self._write(renew)
 
+    def reap(
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
+    ) -> list[Reaped]:
+        if owner is None and queue is None:
+            self._sweep_flows()
+        return super().reap(owner=owner, queue=queue, started=started, cause=cause)
+
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
-        return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._waiting.wake)
+        return MySQLCompletion(
+            self._connections, self._sql, moved=self._moved, wake=self._waiting.wake, look=self._look_at_flows
+        )
 
     def completed(self, lease: Lease) -> bool:
         fence = {"id": lease.envelope.id, "token": lease.token}
 
         def look(tx: Transaction) -> bool:
-            return not tx.ask("lease_owner", **fence).rows() and bool(tx.ask("is_completed", **fence).value())
+            if tx.ask("lease_owner", **fence).rows() or not tx.ask("is_completed", **fence).value():
+                return False
+            if lease.member:  # a caller's transaction has left its flow to the next look
+                touch(tx.touched, tx.ask("end_members", ids=[lease.envelope.id]).rows())
+            return True
 
         return self._write(look)
 
@@ -131,7 +155,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         )
 
     def empty(self) -> None:
-        whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()
+        whole = "; ".join(["BEGIN", *emptying(self._prefix, *schema.FLOW_TABLES), "COMMIT"]).encode()
         self._with_retries(lambda connection: connection.send(whole))
 
     def close(self) -> None:
@@ -139,17 +163,18 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         self._waiting.close()
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        return self._for_caller(joining(envelopes), style)
+        return self._for_caller(joining(envelopes, self._flow_steps), style)
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         slot = _CALLERS_SLOTS + zlib.crc32(settlement.lease.envelope.id.encode()) % _CALLERS_SLOTS
-        return settle_fenced(OnCallersConnection(run, self._sql, self._moved, slot=slot), settlement)
+        tx = OnCallersConnection(run, self._sql, self._moved, slot=slot)
+        return settle_fenced(tx, settlement, leave_to_sweep)
 
     # The parts of `ServerBackend` that depend on the dialect
 
     @property
     def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True)
+        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True)
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
         """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
@@ -168,6 +193,8 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         if asked is not None:
             claimed = claiming.hand_out(tx, asked, self._walks, owner=turn.owner, expires_at=expires_at, now=now)
         ended = settlements.ended
+        if tx.touched:  # last: it locks rows of flows
+            self._look_at_flows(tx)
         cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
         return TurnResult(
             settled=settled,
@@ -194,6 +221,9 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
 
+    def _begin_opening(self, tx: Transaction, session: Session) -> None:
+        tx.ask("begin_declaring" if session.limits else "begin_opening")
+
     def _lane_view(self, tx: Transaction) -> MySQLView:
         return MySQLView(tx, tx.ask("clock").value())
 
@@ -214,12 +244,33 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
         """Run ``act`` in one snapshot, whatever is written meanwhile."""
         return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
 
+    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+        def limited(tx: Transaction) -> Result:
+            tx.ask("limit_reading")
+            result = act(tx)
+            tx.ask("unlimit_reading")
+            return result
+
+        def run(connection: Connection) -> Result:
+            try:
+                return self._run(connection, "begin_reading", limited)[0]
+            except errors.DRIVERS:
+                with suppress(*errors.DRIVERS):  # of a connection that is gone, the limit is gone too
+                    tx = self._transaction(connection)
+                    tx.ask("unlimit_reading")
+                    tx.flush()
+                raise
+
+        return self._with_retries(run)
+
     def _run(self, connection: Connection, begin: str, act: Callable[[Transaction], Result]) -> tuple[Result, bool]:
         """Run it as one transaction.  Returns also whether a worker is to be woken."""
         tx = self._transaction(connection)
         try:
             tx.ask(begin)
             result = act(tx)
+            if tx.touched:
+                self._look_at_flows(tx)
             if tx.ended:  # last, so that no transaction waits for it longer than for the disk
                 tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
             tx.ask("commit")
@@ -263,7 +314,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQL
             self._waiting.wake()
         return stored
 
-    def _look(self, queues: Sequence[str]) -> float:
+    def _until_work(self, queues: Sequence[str]) -> float:
         """Return the seconds until one of these queues has work; 0 if one has some now."""
 
         def look(connection: Connection) -> list[float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Claim
-from onward.backends.mysql import holds, lanes
+from onward.backends.mysql import enqueueing, holds, lanes
 from onward.backends.mysql.lane_view import BETWEEN, Head
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.base.clock import SECOND
@@ -24,9 +24,8 @@ __all__ = ["Claimed", "PendingClaim", "Walks", "adopt", "adopted", "ask", "hand_
 _TIME_ID = itemgetter(0, 1)  # in a row of `due`
 _NOTHING: Walked[Head] = Walked([], more=False, opens_at=None, booked=[], charges={}, awaits_slots=False)
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
-_FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None, None)
 _decode = msgspec.json.Decoder(
-    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None]
+    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None, str | None, bool | int]
 ).decode
 
 
@@ -184,8 +183,8 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
     found = sorted(job_id for (job_id,) in tx.ask("expired", queue=queue, limit=limit).rows())
     expired = tx.ask("lock_expired", ids=found, queue=queue).rows() if found else []
     if expired:
-        tx.ask("cancel_waiting", cancelled=[(job_id, "expired") for (job_id,) in expired])
-        tx.ended += len(expired)
+        members = [job_id for job_id, is_member in expired if is_member]
+        enqueueing.end_waiting(tx, [(job_id, "expired") for job_id, _ in expired], members)
 
 
 def _promote(tx: Transaction, queue: str, limit: int) -> _Promoted:
@@ -219,20 +218,27 @@ def _add(claimed: list[Row], found: Sequence[Row]) -> bool:
 
 
 def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    pasts = [_FIRST_TIME if row[4] is None else _decode(row[4]) for row in rows]
+    pasts = [None if row[4] is None else _decode(row[4]) for row in rows]
     keyed = [
-        holds.Keyed(row[0], row[2], once, ttl, single)
-        for row, (*_, once, ttl, single, _) in zip(rows, pasts, strict=True)
-        if once is not None or single is not None
+        holds.Keyed(row[0], row[2], past[6], past[7], past[8])
+        for row, past in zip(rows, pasts, strict=True)
+        if past is not None and (past[6] is not None or past[8] is not None)
     ]
     held = holds.take(tx, keyed, now) if keyed else {}
     found = []
     for (job_id, queue, token, sealed, _, started_at), past in zip(rows, pasts, strict=True):
-        attempts, crashes, interruptions, waits, parked_since, spent, *_, lane = past
-        hold, holder = held.get(job_id, _FREE) if held else _FREE
+        envelope = Sealed(job_id, queue, sealed)
+        # Most are claimed for the first time, and a value that is given costs more than one that is not.
+        if past is None:
+            found.append(
+                Lease(envelope=envelope, token=token, owner=owner, expires_at=expires_at, claimed_at=started_at)
+            )
+            continue
+        attempts, crashes, interruptions, waits, parked_since, spent, *_, lane, member = past
+        hold, holder = held.get(job_id, _FREE)
         found.append(
             Lease(
-                envelope=Sealed(job_id, queue, sealed),
+                envelope=envelope,
                 token=token,
                 owner=owner,
                 expires_at=expires_at,
@@ -246,6 +252,7 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
                 parked_since=parked_since,
                 spent=spent,
                 lane=lane,
+                member=bool(member),
             )
         )
     return found

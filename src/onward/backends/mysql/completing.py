@@ -24,7 +24,7 @@ from onward.contract.transactions import Rows, Statement, Steps, Style, run_step
 from onward.errors import TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["MySQLCompletion", "OnCallersConnection", "settle_fenced"]
+__all__ = ["MySQLCompletion", "OnCallersConnection", "leave_to_sweep", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -43,7 +43,10 @@ class MySQLCompletion:
         *,
         moved: int | None,
         wake: Callable[[], None],
+        look: Callable[[Transaction], None],
     ) -> None:
+        """``look``: what a transaction does last, if it has touched flows."""
+        self._look = look
         self._connections = connections
         self._wake = wake
         self._place = connections.place
@@ -62,7 +65,7 @@ class MySQLCompletion:
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
-            return settle_fenced(self._tx, settlement)
+            return settle_fenced(self._tx, settlement, self._look)
 
     def commit(self) -> None:
         with uninterrupted(), errors.translated(self._place):
@@ -104,7 +107,7 @@ class MySQLCompletion:
             self._connections.discard(self._line)
 
 
-def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+def settle_fenced(tx: Transaction, settlement: Settlement, look: Callable[[Transaction], None]) -> Settled:
     """Settle under the owner that the lease has now: an adoption may have changed it."""
     lease = settlement.lease
     found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -112,9 +115,18 @@ def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
         return classify(tx, [settlement])[0]
     (owner,) = found
     (settled,) = Settling(tx, owner, [under(settlement, owner)], careful=True).answer()
+    if tx.touched:
+        look(tx)
     tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
     tx.flush()
     return settled
+
+
+def leave_to_sweep(tx: Transaction) -> None:
+    """Leave flows to the next look: a caller's transaction may read from an older snapshot than its locks are."""
+    places = sorted((flow, node or "") for flow, node in tx.touched)
+    tx.touched = set()
+    tx.ask("leave_to_sweep", places=places)
 
 
 class OnCallersConnection(Transaction):
@@ -131,7 +143,7 @@ class OnCallersConnection(Transaction):
         self._run = run
         self._slot = slot
         self.ended = 0
-        self.wakes, self.woken = set(), set()
+        self.wakes, self.woken, self.touched = set(), set(), set()
 
     def ask(self, name: str, **parameters: object) -> Reply:
         reply = Reply(self)

@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
 from onward.backends.mysql.enqueueing import cancel
+from onward.backends.mysql.flows import forget_members
 from onward.backends.mysql.lanes import restore_stripes
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.holds import ONCE, standing
+from onward.backends.sql.flows import FlowSteps
+from onward.backends.sql.holds import ONCE, HoldKey, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sql.limits import drop_idle_gates
+from onward.backends.sql.overview import SqlOverview
+from onward.backends.sql.rows import Row
 from onward.flow.room import Scope
 from onward.job.states import State
 
@@ -21,16 +25,20 @@ _FIRST = Scope("", "")
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class MySQLInspection(SqlInspection[Transaction]):
+class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
+    _flow_steps: FlowSteps
     _gates_after = _FIRST  # where the next look for idle gates goes on
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview.overview(tx, at_most))
+    def _overview(self, tx: Transaction, at_most: int, now: int) -> Overview:
+        return overview.overview(tx, at_most, now)
+
+    def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
+        return tx.ask("holds", keys=keys).rows()
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         found = self._write(lambda tx: cancel(tx, dict.fromkeys(ids, reason)))
@@ -40,8 +48,8 @@ class MySQLInspection(SqlInspection[Transaction]):
         def act(tx: Transaction) -> set[str]:
             later = {
                 job_id: queue
-                for job_id, state, queue in tx.ask("lock_jobs", ids=sorted(set(ids))).rows()
-                if state in _LATER
+                for job_id, state, queue, _, awaits_node in tx.ask("lock_jobs", ids=sorted(set(ids))).rows()
+                if state in _LATER and not (awaits_node and state == State.SCHEDULED)
             }
             if later:
                 tx.ask("make_due", ids=sorted(later))
@@ -52,7 +60,23 @@ class MySQLInspection(SqlInspection[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
+        def act(tx: Transaction) -> Replayed:
+            replayed, members = _replay(tx, query, fresh=fresh)
+            if not members:
+                return replayed
+            ended_again = self._replayed(tx, members)
+            kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
+            return Replayed(ids=kept, skipped={**replayed.skipped, **ended_again})
+
+        return self._write(act)
+
+    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        """Let members wait in their nodes, and look; return why some have ended again."""
+        # Flows are locked last: every transaction locks jobs before them.
+        tx.run_steps(self._flow_steps.lock(sorted({flow for flow, _ in members.values()})))
+        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members))
+        tx.woken |= {job.id for job in opened}
+        return ended_again
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like a claim
@@ -64,11 +88,14 @@ class MySQLInspection(SqlInspection[Transaction]):
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
         if not doomed:
             return []
-        gone = [job_id for (job_id,) in tx.ask("lock_finished", seen=sorted(doomed.items())).rows()]
+        found = tx.ask("lock_finished", seen=sorted(doomed.items())).rows()
+        gone = [job_id for job_id, _, _ in found]
         if gone:
             tx.ask("forget_finished", ids=gone)
             tx.ask("forget_runs", ids=gone)
             tx.ask("forget_notes", ids=gone)
+        if members := [(flow, node, job_id) for job_id, flow, node in found if flow is not None]:
+            forget_members(tx, members)
         return gone
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
@@ -98,23 +125,27 @@ class MySQLInspection(SqlInspection[Transaction]):
         return self._write(act)
 
 
-def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
+def _replay(tx: Transaction, query: Query, *, fresh: bool) -> tuple[Replayed, dict[str, tuple[str, str]]]:
+    """Put jobs back; return also which of them are members of flows, and of which nodes."""
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
     found = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()} if ids else {}
-    keys = [key for _, key, _, _ in found.values() if key is not None]
+    keys = [key for _, key, *_ in found.values() if key is not None]
     holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
     live = {job_id for (job_id,) in tx.ask("live_among", ids=ids).rows()} if ids else set()
     revived: dict[str, str] = {}
+    members: dict[str, tuple[str, str]] = {}
     for job_id in (job_id for job_id in ids if job_id in found):
-        _, key, queue, expired = found[job_id]
+        _, key, queue, expired, flow, node = found[job_id]
         if expired:
             skipped[job_id] = "expired"
         elif job_id in live or key in holders:
             skipped[job_id] = f"key held by {holders.get(key, job_id)}"
         else:
             revived[job_id] = queue
+            if flow is not None:
+                members[job_id] = flow, node or ""
             if key is not None:
                 holders[key] = job_id
     if revived:
@@ -124,4 +155,4 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
         tx.ask("forget_finished", ids=sorted(revived))
         if fresh:
             tx.ask("drop_notes", ids=list(revived))
-    return Replayed(ids=list(revived), skipped=skipped)
+    return Replayed(ids=list(revived), skipped=skipped), members

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backend import Enqueued
+from onward.backend import Enqueued, never_due
 from onward.backends.mysql import enqueueing
 from onward.backends.mysql.queries import CLOCK, Section, singly
 from onward.backends.sql.enqueueing import existing
+from onward.backends.sql.flow_members import PLAIN, count_added, place_of, store_flows
+from onward.backends.sql.flows import FlowSteps, Touched, touch
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.contract.transactions import Rows, Statement, Steps
 from onward.errors import BackendUnavailable
@@ -32,8 +34,12 @@ _ROOM = 1 << 20  # bytes of one statement: every server takes that
 _encode = msgspec.json.Encoder().encode
 
 
-def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope], flows: FlowSteps) -> NamedSteps[list[Enqueued]]:
     """Store envelopes; return which live job stands for one that is not stored."""
+    members = [envelope for envelope in envelopes if envelope.flow is not None]
+    touched: Touched = set()
+    standings = (yield from store_flows(members, touched)) if members else {}
+    new = {flow for flow, _ in touched}  # none but this transaction sees them
     answers: dict[int, Enqueued] = {}
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
     plain: list[Envelope] = []
@@ -45,11 +51,34 @@ def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
             plain.append(envelope)
             answers[at] = Enqueued(envelope.id)
         else:
-            answers[at] = yield from _keyed(envelope)
+            answers[at] = yield from _keyed(envelope, touched)
+            if envelope.flow is not None and answers[at].created:
+                yield from _make_member(envelope, standings)
         live.add(envelope.id)  # the batch may name it twice
+    yield from _store(plain, standings)
+    told = [answers[at] for at in range(len(envelopes))]
+    if members:
+        yield from count_added(envelopes, told, standings, touched)
+    if older := sorted((flow, node or "") for flow, node in touched if flow not in new):
+        yield from ask("leave_to_sweep", places=older)
+    if new:
+        yield from flows.looking({(flow, None) for flow in new})
+    return told
+
+
+def _store(envelopes: Sequence[Envelope], standings: enqueueing.Standings) -> NamedSteps[None]:
+    plain = [envelope for envelope in envelopes if envelope.flow is None]
+    members = [envelope for envelope in envelopes if envelope.flow is not None]
     for portion in enqueueing.portions(plain, _ROOM) if plain else ():
         yield from ask("enqueue", **enqueueing.columns(portion))
-    return [answers[at] for at in range(len(envelopes))]
+    for portion in enqueueing.portions(members, _ROOM) if members else ():
+        yield from ask("enqueue_members", **enqueueing.columns_of_members(portion, standings))
+
+
+def _make_member(envelope: Envelope, standings: enqueueing.Standings) -> NamedSteps[None]:
+    place = place_of(envelope)
+    never = never_due(envelope) if standings.get(place, PLAIN).waits else None
+    yield from ask("make_member", id=envelope.id, **place._asdict(), never=never)
 
 
 def _is_plain(envelope: Envelope) -> bool:
@@ -58,17 +87,19 @@ def _is_plain(envelope: Envelope) -> bool:
     return keys == (None, None, None) and (envelope.lane is None or envelope.lane.isascii())
 
 
-def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
+def _keyed(envelope: Envelope, touched: Touched) -> NamedSteps[Enqueued]:
     for _ in range(_TRIES):
         yield from ask("join", **_columns(envelope))
         if (yield from ask("is_live", id=envelope.id)):
             return Enqueued(envelope.id)
         holders: Rows = yield from ask("lock_key_holder", key=_bytes(envelope.unique_key))
-        for holder, state in holders:
+        for holder, state, is_member in holders:
             if envelope.unique_strategy == "ignore_new":
                 return Enqueued(envelope.id, created=False, existing_id=holder)
             move = "take_key_away" if state == State.EXECUTING else "replace_waiting"
             yield from ask(move, id=holder, reason=f"replaced by {envelope.id}")
+            if is_member and state != State.EXECUTING:
+                touch(touched, (yield from ask("end_members", ids=[holder])))
     raise BackendUnavailable("a unique key changed its holder 20 times during this call: try again")
 
 

@@ -80,12 +80,21 @@ SELECT found.name, holder.id
  WHERE holder.key_held = found.name
    FOR UPDATE;
 
+-- name: begin_opening
+-- Before any other lock.  No session is opened while claims are stopped, see `stop_claims`.
+SELECT number FROM onward_stripes WHERE number = 0 LOCK IN SHARE MODE;
+
+-- name: begin_declaring
+-- The same for a session with limits: it may be the one that stops claims.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version) VALUES (:owner, 0, 0, '', 0, '')
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
     ON DUPLICATE KEY UPDATE owner = :owner;
 UPDATE onward_sessions
-   SET expires_at = :now + :lease_for, lease_for = :lease_for, host = :host, pid = :pid, version = :version
+   SET expires_at = :now + :lease_for, lease_for = :lease_for, host = :host, pid = :pid, version = :version,
+       description = :description
  WHERE owner = :owner;
 SELECT expires_at FROM onward_sessions WHERE owner = :owner;
 
@@ -134,7 +143,8 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- In the shape of `candidates`.
 SELECT id, queue, delivery, sealed,
        JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent, convert(idempotency_key USING utf8mb4),
-                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4)),
+                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4),
+                  flow IS NOT NULL),
        started_at
   FROM onward_jobs FORCE INDEX (owner_idx)
  WHERE owner = :owner AND state = 'executing'
@@ -181,7 +191,7 @@ SELECT id
 
 -- name: lock_expired
 -- Rows that another turn has locked are left to it.
-SELECT job.id
+SELECT job.id, job.flow IS NOT NULL
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.queue = :queue AND job.expires_at <= :now AND job.state <> 'executing'
@@ -218,10 +228,10 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
-              OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
+              OR coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NOT NULL
             THEN JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent,
                             convert(idempotency_key USING utf8mb4), idempotency_ttl,
-                            convert(single_instance USING utf8mb4), NULL) END
+                            convert(single_instance USING utf8mb4), NULL, flow IS NOT NULL) END
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'available' AND queue = :queue AND place < 500 AND (expires_at IS NULL OR expires_at > :now)
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
@@ -238,10 +248,11 @@ SELECT id, queue, delivery + 1, sealed,
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.id, job.queue, job.delivery + 1, job.sealed,
        CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
-              OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance, job.lane) IS NOT NULL
+              OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance, job.lane, job.flow) IS NOT NULL
             THEN JSON_ARRAY(job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
                             convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl,
-                            convert(job.single_instance USING utf8mb4), convert(job.lane USING utf8mb4)) END
+                            convert(job.single_instance USING utf8mb4), convert(job.lane USING utf8mb4),
+                            job.flow IS NOT NULL) END
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE (job.state = 'available' OR job.state IN ('scheduled', 'retryable') AND job.available_at <= :now)
@@ -281,7 +292,8 @@ SELECT concat_ws(char(10), :variables);
 -- The first jobs of a line, in the shape of `candidates`, and what a walk asks of them.  Several lines are one union.
 SELECT id, queue, delivery + 1, sealed,
        JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent, convert(idempotency_key USING utf8mb4),
-                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4)),
+                  idempotency_ttl, convert(single_instance USING utf8mb4), convert(lane USING utf8mb4),
+                  flow IS NOT NULL),
        place, line, crashes, cost
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'available' AND queue = :queue AND place = :place AND line <=> :line
@@ -361,6 +373,11 @@ SELECT :now;
 SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
+
+-- name: stop_claims
+-- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;
 
 -- name: lock_limits
 -- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
@@ -538,10 +555,10 @@ SELECT run.*
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed)
 SELECT job.id, 'completed', NOT :keep, :now, queue, job, `rank`, delivery, attempts + 1, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, lane, cost, NULL, progress,
+       idempotency_ttl, single_instance, lane, cost, flow, node, NULL, progress,
        CASE WHEN :keep THEN substr(:results, start, length) END, CASE WHEN :keep THEN sealed END
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', start bigint PATH '$[2]',
                                            length bigint PATH '$[3]')) AS lease
@@ -560,11 +577,11 @@ DELETE job
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed)
 SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery, attempts + lease.ran,
        crashes + lease.crashed, interruptions + lease.interrupted, max_crashes, available_at, enqueued_at, started_at,
        expires_at, job.owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost,
-       lease.reason, progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
+       flow, node, lease.reason, progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
        CASE WHEN lease.keep THEN sealed END
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
@@ -608,7 +625,7 @@ SELECT lease.number, run.move, run.state,
 
 -- name: dead_leases
 -- What is locked is being ended by its holder: if not, the next sweep finds it.
-SELECT id, delivery, owner, queue, job, crashes
+SELECT id, delivery, owner, queue, job, crashes, flow IS NOT NULL
   FROM onward_jobs FORCE INDEX (owner_idx)
  WHERE owner = :owner AND state = 'executing' AND (:queue IS NULL OR queue = :queue)
  ORDER BY asked, id
@@ -624,7 +641,7 @@ SELECT id, delivery, owner
 
 -- name: lock_orphans
 -- A row that changed since is compared with what was seen.
-SELECT job.id, job.delivery, job.owner, job.queue, job.job, job.crashes
+SELECT job.id, job.delivery, job.owner, job.queue, job.job, job.crashes, job.flow IS NOT NULL
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]'))
     AS lost
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lost.id
@@ -632,7 +649,8 @@ SELECT job.id, job.delivery, job.owner, job.queue, job.job, job.crashes
    FOR UPDATE SKIP LOCKED;
 
 -- name: lock_jobs
-SELECT job.id, job.state, job.queue
+-- And whether it is a member of a flow, and waits for its node.
+SELECT job.id, job.state, job.queue, job.flow IS NOT NULL, job.awaits <=> ''
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
    FOR UPDATE;
@@ -641,10 +659,10 @@ SELECT job.id, job.state, job.queue
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed)
 SELECT job.id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-       idempotency_ttl, single_instance, lane, cost, wanted.reason, progress, NULL, sealed
+       idempotency_ttl, single_instance, lane, cost, flow, node, wanted.reason, progress, NULL, sealed
   FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing'
@@ -654,7 +672,7 @@ DELETE job
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing';
 
--- name: ask_to_cancel
+-- name: ask_each_to_cancel
 -- The first reason stands.  A running job that is replaced loses its key at once: its replacement need not wait for it.
 UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
@@ -671,22 +689,22 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END,
        job.max_crashes, job.expires_at, job.spent, convert(job.unique_key USING utf8mb4), job.key_held IS NOT NULL,
        convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl, convert(job.single_instance USING utf8mb4),
-       convert(job.lane USING utf8mb4), job.cost
+       convert(job.lane USING utf8mb4), job.cost, job.flow, job.node
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, convert(done.unique_key USING utf8mb4), false,
        convert(done.idempotency_key USING utf8mb4), done.idempotency_ttl, convert(done.single_instance USING utf8mb4),
-       convert(done.lane USING utf8mb4), done.cost
+       convert(done.lane USING utf8mb4), done.cost, done.flow, done.node
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -787,9 +805,59 @@ SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state 
 SELECT count(*)
   FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue = :queue LIMIT :at_most) AS line;
 
+-- name: next_line
+-- The first line of waiting jobs behind another: its place, its lane, and since when its first job is due.
+SELECT place, line, available_at FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place > :place ORDER BY place, line, available_at LIMIT 1;
+
+-- name: next_lane
+SELECT place, line, available_at FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND place = :place AND line > :line ORDER BY line, available_at LIMIT 1;
+
+-- name: first_due
+SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = :state AND queue = :queue AND place = 0 AND line IS NULL;
+
+-- name: limit_reading
+-- So long may each statement take.  Each of the two servers has a word of its own for it, and passes over the other's.
+SET @onward_limited = true /*M!100100 , SESSION max_statement_time = 2 */ /*!50708 , SESSION max_execution_time = 2000 */;
+
+-- name: unlimit_reading
+SET @onward_limited = false /*M!100100 , SESSION max_statement_time = DEFAULT */ /*!50708 , SESSION max_execution_time = DEFAULT */;
+
+-- name: ahead
+-- In three parts, each a stretch of the index: both servers walk along a whole queue for a comparison of rows.
+SELECT count(*)
+  FROM ((SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place < :rank LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank AND line IS NULL AND available_at < :available_at
+          LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank AND line IS NULL AND available_at = :available_at
+            AND id < :id LIMIT :at_most)
+         LIMIT :at_most) AS counted;
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM ((SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank + 1000 AND line = :lane
+            AND available_at < :available_at LIMIT :at_most)
+         UNION ALL
+        (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+          WHERE state = 'available' AND queue = :queue AND place = :rank + 1000 AND line = :lane
+            AND available_at = :available_at AND id < :id LIMIT :at_most)
+         LIMIT :at_most) AS counted;
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
-       (SELECT count(*) FROM onward_jobs FORCE INDEX (owner_idx) WHERE onward_jobs.owner = session.owner)
+       (SELECT count(*) FROM onward_jobs FORCE INDEX (owner_idx) WHERE onward_jobs.owner = session.owner),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 
@@ -799,7 +867,8 @@ SELECT id FROM onward_jobs FORCE INDEX (place_idx)
 
 -- name: replayable
 -- In their order, locked until the commit; the last column is whether it has expired.
-SELECT done.id, done.finished_at, convert(done.unique_key USING utf8mb4), done.queue, coalesce(done.expires_at <= :now, false)
+SELECT done.id, done.finished_at, convert(done.unique_key USING utf8mb4), done.queue, coalesce(done.expires_at <= :now, false),
+       done.flow, done.node
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
  WHERE done.state IN ('discarded', 'cancelled')
@@ -814,18 +883,20 @@ SELECT done.id
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job, sealed)
 SELECT done.id, queue, 'available', `rank`, :now, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
-       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job, sealed
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
 -- name: lock_finished
--- As they were seen: a job that lived and finished again meanwhile stays.
-SELECT done.id
+-- As they were seen: a job that lived and finished again meanwhile stays.  A member may be seen with the end of its flow.
+SELECT done.id, done.flow, done.node
   FROM JSON_TABLE(:seen, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', finished_at bigint PATH '$[1]')) AS seen
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = seen.id
  WHERE done.finished_at = seen.finished_at
+    OR done.flow IS NOT NULL AND seen.finished_at > done.finished_at
+   AND seen.finished_at = (SELECT over_at FROM onward_flows WHERE onward_flows.id = done.flow)
    FOR UPDATE;
 
 -- name: forget_finished
@@ -903,7 +974,12 @@ DELETE note
  STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id;
 
 -- name: next_finished
-SELECT id, queue, state, finished_at, tombstone, :now
+-- Of a member, its flow's end counts; while that is not over, it is kept.
+SELECT id, queue, state,
+       CASE WHEN flow IS NULL THEN finished_at
+            ELSE coalesce((SELECT greatest(finished_at, coalesce(over_at, 9223372036854775807)) FROM onward_flows
+                            WHERE onward_flows.id = onward_finished.flow), finished_at) END,
+       tombstone, :now
   FROM onward_finished FORCE INDEX (PRIMARY)
  WHERE id > :after
  ORDER BY id
@@ -978,7 +1054,7 @@ SELECT :id, :queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, 
 SELECT id FROM onward_jobs WHERE id = :id;
 
 -- name: lock_key_holder
-SELECT id, state FROM onward_jobs WHERE key_held = :key FOR UPDATE;
+SELECT id, state, flow IS NOT NULL FROM onward_jobs WHERE key_held = :key FOR UPDATE;
 
 -- name: take_key_away
 -- The running holder is asked to cancel and its key is free at once: its replacement need not wait for it.
@@ -989,10 +1065,10 @@ UPDATE onward_jobs SET key_held = NULL, asked = true, cancel_reason = coalesce(c
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, lane, cost, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed)
 SELECT id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, :reason, progress, NULL, sealed
+       single_instance, lane, cost, flow, node, :reason, progress, NULL, sealed
   FROM onward_jobs
  WHERE id = :id AND state <> 'executing'
    FOR UPDATE;
@@ -1060,6 +1136,445 @@ DELETE job
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL;
+
+-- Flows.  Looks run on connections of callers, too: names are ASCII, and text that may be any is in JSON.
+
+-- name: flows_to_look_at
+-- Of [[flow, node, job], …]: a live job of the node, first of all the one that was live before, and whether something changes:
+-- no job is live, the first has failed, or a step was left.
+SELECT seen.flow, seen.node, seen.alive,
+       seen.alive IS NULL OR flow.unswept
+    OR NOT node.failed AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                    WHERE member.flow = seen.flow AND member.node = seen.node
+                                      AND member.outcome IN ('discarded', 'cancelled'))
+  FROM (SELECT place.flow, place.node,
+               coalesce((SELECT member.id FROM onward_members AS member FORCE INDEX (PRIMARY)
+                          WHERE member.flow = place.flow AND member.node = place.node AND member.id = place.job
+                            AND member.outcome = ''),
+                        (SELECT member.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+                          WHERE member.flow = place.flow AND member.node = place.node AND member.outcome = ''
+                          LIMIT 1)) AS alive
+          FROM JSON_TABLE(:places, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]',
+                                                   job varchar(64) PATH '$[2]')) AS place) AS seen
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = seen.flow
+ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = seen.flow AND node.name = seen.node;
+
+-- name: lock_flows
+-- In this order.  A statement after this one sees all that was committed before.
+SELECT flow.id
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id
+   FOR UPDATE;
+
+-- name: flows_among
+SELECT flow.id, flow.name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id;
+
+-- name: nodes_now
+SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
+       node.failed OR node.state IN ('waiting', 'open')
+                  AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                               WHERE member.flow = node.flow AND member.node = node.name
+                                 AND member.outcome IN ('discarded', 'cancelled')),
+       node.swept,
+       EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = '')
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
+
+-- name: nodes_of
+SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state, node.failed,
+       (SELECT cast(coalesce(sum(part.number), 0) AS signed) FROM onward_parts AS part FORCE INDEX (PRIMARY)
+         WHERE part.flow = node.flow AND part.node = node.name)
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
+
+-- name: live_nodes
+SELECT wanted.name
+  FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
+ WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = '');
+
+-- name: failed_nodes
+SELECT wanted.name
+  FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
+ WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome IN ('discarded', 'cancelled'));
+
+-- name: waiting_members
+SELECT job.id, job.id
+  FROM onward_members AS member FORCE INDEX (outcome_idx)
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = member.id
+ WHERE member.flow = :flow AND member.node = :node AND member.outcome = '' AND member.id > :after
+   AND job.state = 'scheduled' AND job.awaits = ''
+ ORDER BY member.id
+ LIMIT :limit;
+
+-- name: members_to_end
+SELECT job.id, job.id, job.state
+  FROM onward_members AS member FORCE INDEX (outcome_idx)
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = member.id
+ WHERE member.flow = :flow AND member.node = :node AND member.outcome = '' AND member.id > :after
+   AND (job.state <> 'executing' OR NOT job.asked)
+ ORDER BY member.id
+ LIMIT :limit;
+
+-- name: lock_members
+-- Under the lock of their flow.  What another transaction has locked is left out: it may wait for that lock.
+SELECT job.id, job.state
+  FROM JSON_TABLE(:jobs, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   FOR UPDATE SKIP LOCKED;
+
+-- name: open_members
+-- Their own delay counts from now; `never` is the first time that is no instant.  The state may be set before the time or after
+-- it: a time that is an instant was set already.
+UPDATE JSON_TABLE(:jobs, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.awaits = NULL,
+       job.available_at = CASE WHEN job.available_at >= 2 * :never THEN greatest(:now, job.available_at - 2 * :never)
+                               ELSE :now + greatest(0, job.available_at - :never) END,
+       job.state = CASE WHEN CASE WHEN job.available_at >= 2 * :never THEN job.available_at - 2 * :never
+                                  WHEN job.available_at >= :never THEN :now + job.available_at - :never
+                                  ELSE job.available_at END <= :now
+                        THEN 'available' ELSE 'scheduled' END
+ WHERE job.state = 'scheduled' AND job.awaits = '';
+SELECT job.id, job.state, job.queue
+  FROM JSON_TABLE(:jobs, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id;
+
+-- name: end_members
+-- Of jobs that are finished now: note how they ended, and tell of which nodes they were.
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
+    ON member.flow = done.flow AND member.node = done.node AND member.id = done.id
+   SET member.outcome = done.state;
+SELECT DISTINCT done.flow, done.node
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+ WHERE done.flow IS NOT NULL;
+
+-- name: end_damaged_member
+-- It may be finished under another id.
+UPDATE onward_members SET outcome = 'discarded' WHERE flow = :flow AND node = :node AND id = :id;
+
+-- name: ask_to_cancel
+-- Members that run and are locked.  The first reason stands.
+UPDATE JSON_TABLE(:jobs, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.cancel_reason = coalesce(job.cancel_reason, :reason), job.asked = true
+ WHERE job.state = 'executing';
+
+-- name: change_nodes
+UPDATE JSON_TABLE(:nodes, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', name varchar(200) PATH '$[1]',
+                                          state varchar(12) PATH '$[2]', failed boolean PATH '$[3]', swept varchar(64) PATH '$[4]')) AS new
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = new.flow AND node.name = new.name
+   SET node.state = new.state, node.failed = new.failed, node.swept = new.swept;
+
+-- name: change_flows
+-- One that is over keeps its time, or gets the present one.
+UPDATE JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', stopped boolean PATH '$[1]', cancelled longtext PATH '$[2]',
+                                          is_over boolean PATH '$[3]', unswept boolean PATH '$[4]')) AS new
+STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = new.id
+   SET flow.stopped = new.stopped, flow.cancelled = new.cancelled, flow.unswept = new.unswept,
+       flow.over_at = CASE WHEN new.is_over THEN coalesce(flow.over_at, :now) END;
+
+-- name: close_flow
+UPDATE onward_flows SET closed = true WHERE id = :flow AND NOT closed;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: leave_to_sweep
+-- For a transaction that may read from an older snapshot than its locks are: the next look at these flows, or the next sweep,
+-- does what it leaves out.
+SELECT flow.id
+  FROM JSON_TABLE(:places, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]')) AS place
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = place.flow
+   FOR UPDATE;
+UPDATE JSON_TABLE(:places, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]')) AS place
+STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = place.flow
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.flow AND node.name = place.node
+   SET node.swept = '', flow.unswept = true;
+
+-- name: cancel_flow
+-- The first reason stands.
+UPDATE onward_flows SET cancelled = coalesce(cancelled, :reason), closed = true WHERE id = :flow AND over_at IS NULL;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: has_steps_left
+SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
+
+-- name: lock_lease
+SELECT id
+  FROM onward_jobs FORCE INDEX (PRIMARY)
+ WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing'
+   FOR UPDATE;
+
+-- name: store_flow
+-- The id, if it was not there: a flow and its nodes are committed together.  The look is a statement of its own: within the
+-- insert it would lock the gap in which others store their flows.
+SELECT count(*) INTO @onward_there FROM onward_flows WHERE id = :flow;
+INSERT INTO onward_flows (id, name, created_at, stop_on_failure, closed)
+SELECT :flow, :named, :now, :stop_on_failure, :closed FROM dual WHERE @onward_there = 0;
+SELECT id FROM onward_flows WHERE id = :flow AND NOT EXISTS (SELECT 1 FROM onward_nodes WHERE onward_nodes.flow = :flow);
+
+-- name: store_nodes
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
+SELECT :flow, name, place, comes_after, opens_when, state
+  FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (place FOR ORDINALITY, name varchar(200) PATH '$[0]', comes_after json PATH '$[1]',
+                                          opens_when varchar(10) PATH '$[2]', state varchar(12) PATH '$[3]')) AS new;
+
+-- name: node_states
+SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT NULL
+  FROM JSON_TABLE(:places, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]')) AS place
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = place.flow
+ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.flow AND node.name = place.node;
+
+-- name: enqueue_members
+-- Like `enqueue`.  A job whose node waits is due at no instant.
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
+SELECT id, queue, CASE WHEN never IS NULL AND due <= now THEN 'available' ELSE 'scheduled' END, -priority, coalesce(never, due),
+       expires_at, max_crashes, enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane,
+       cost, flow, node, CASE WHEN never IS NOT NULL THEN '' END, job, substr(:sealed, start, length)
+  FROM (SELECT given.*, clock.now, greatest(now + delay, coalesce(not_before, now + delay)) AS due
+          FROM (SELECT :now AS now) AS clock
+         STRAIGHT_JOIN JSON_TABLE(:envelopes, '$[*]' COLUMNS (
+                   id longtext PATH '$[0]', queue longtext PATH '$[1]', job longtext PATH '$[2]',
+                   enqueued_at decimal(30) PATH '$[3]', max_crashes decimal(30) PATH '$[4]', start bigint PATH '$[5]',
+                   length bigint PATH '$[6]', priority decimal(30) PATH '$[7]', delay decimal(30) PATH '$[8]',
+                   not_before decimal(30) PATH '$[9]', expires_at decimal(30) PATH '$[10]', unique_key longtext PATH '$[11]',
+                   idempotency_key longtext PATH '$[12]', idempotency_ttl decimal(30) PATH '$[13]',
+                   single_instance longtext PATH '$[14]', lane longtext PATH '$[15]', cost int PATH '$[16]',
+                   flow longtext PATH '$[17]', node longtext PATH '$[18]', never decimal(30) PATH '$[19]'))
+           AS given) AS new;
+INSERT INTO onward_members (flow, node, id)
+SELECT flow, node, id
+  FROM JSON_TABLE(:members, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]',
+                                            id varchar(64) PATH '$[2]')) AS new;
+
+-- name: make_member
+-- Of a job that was stored just now, in a caller's transaction: `never` is null if its node is open.
+UPDATE onward_jobs
+   SET flow = :flow, node = :node, awaits = CASE WHEN :never IS NOT NULL THEN '' END,
+       state = CASE WHEN :never IS NOT NULL THEN 'scheduled' ELSE state END, available_at = coalesce(:never, available_at)
+ WHERE id = :id;
+INSERT INTO onward_members (flow, node, id) VALUES (:flow, :node, :id);
+
+-- name: count_added
+-- Inserts only: no two transactions that add wait for each other.
+INSERT INTO onward_parts (flow, node, id, at, number)
+SELECT flow, node, uuid(), :now, number
+  FROM JSON_TABLE(:added, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]', number int PATH '$[2]'))
+    AS new;
+
+-- name: revivable_members
+-- Those of a node that failed and may still run.
+SELECT done.id
+  FROM onward_members AS member FORCE INDEX (outcome_idx)
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+ WHERE member.flow = :flow AND member.node = :node AND member.outcome IN ('discarded', 'cancelled') AND member.id > :after
+   AND done.state IN ('discarded', 'cancelled') AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
+ ORDER BY member.id
+ LIMIT :limit;
+
+-- name: lock_revivable
+-- What another transaction has locked is being replayed or pruned.
+SELECT done.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+ WHERE done.state IN ('discarded', 'cancelled') AND NOT done.tombstone
+   FOR UPDATE SKIP LOCKED;
+
+-- name: revive_members
+-- They wait until their node opens.  One whose id or unique key is taken stays as it is.
+INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
+SELECT done.id, queue, 'scheduled', `rank`, :never, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job,
+       sealed
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+    ON DUPLICATE KEY UPDATE id = onward_jobs.id;
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
+    ON member.flow = job.flow AND member.node = job.node AND member.id = job.id
+   SET member.outcome = '';
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id;
+
+-- name: await_node
+-- Members that were replayed; one whose flow is gone is a plain job.
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
+    ON member.flow = job.flow AND member.node = job.node AND member.id = job.id
+   SET member.outcome = '';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = job.flow AND node.name = job.node
+   SET job.state = 'scheduled', job.awaits = '', job.available_at = :never
+ WHERE job.state = 'available';
+
+-- name: reasons_of
+SELECT done.id, coalesce(done.reason, '')
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
+
+-- name: flows
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows FORCE INDEX (PRIMARY)
+ WHERE :after IS NULL OR id < :after
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: flows_running
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows FORCE INDEX (over_idx)
+ WHERE over_at IS NULL AND (:after IS NULL OR id < :after)
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: flows_named
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows FORCE INDEX (name_idx)
+ WHERE name = :named AND (:after IS NULL OR id < :after) AND (NOT :running OR over_at IS NULL)
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: live_members
+-- How many jobs of a node are in each live state, none counted beyond the limit.
+SELECT state, count(*)
+  FROM (SELECT job.state
+          FROM onward_members AS member FORCE INDEX (outcome_idx)
+         STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = member.id
+         WHERE member.flow = :flow AND member.node = :node AND member.outcome = ''
+         LIMIT :at_most) AS counted
+ GROUP BY state;
+
+-- name: ended_members
+-- The same of those that have ended: completed, discarded, cancelled.  A node at a time: only with values that are known does
+-- the limit end the walk.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_members FORCE INDEX (outcome_idx)
+                               WHERE flow = :flow AND node = :node AND outcome = 'completed' LIMIT :at_most) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_members FORCE INDEX (outcome_idx)
+                               WHERE flow = :flow AND node = :node AND outcome = 'discarded' LIMIT :at_most) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_members FORCE INDEX (outcome_idx)
+                               WHERE flow = :flow AND node = :node AND outcome = 'cancelled' LIMIT :at_most) AS counted);
+
+-- name: node_names
+SELECT name FROM onward_nodes WHERE flow = :flow;
+
+-- name: page_of_node_oldest
+-- Four walks along the ids, merged.
+SELECT id FROM (
+    (SELECT job.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = member.id
+      WHERE :live AND member.flow = :flow AND member.node = :node AND member.outcome = '' AND member.id > :after
+        AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(job.state)))
+        AND (:queue IS NULL OR job.queue = :queue) AND (:job IS NULL OR job.job = :job)
+      ORDER BY member.id LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :discarded AND member.flow = :flow AND member.node = :node AND member.outcome = 'discarded' AND member.id > :after
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :cancelled AND member.flow = :flow AND member.node = :node AND member.outcome = 'cancelled' AND member.id > :after
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :completed AND member.flow = :flow AND member.node = :node AND member.outcome = 'completed' AND member.id > :after
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id LIMIT :limit)) AS page
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: page_of_node_newest
+SELECT id FROM (
+    (SELECT job.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = member.id
+      WHERE :live AND member.flow = :flow AND member.node = :node AND member.outcome = '' AND (:after IS NULL OR member.id < :after)
+        AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(job.state)))
+        AND (:queue IS NULL OR job.queue = :queue) AND (:job IS NULL OR job.job = :job)
+      ORDER BY member.id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :discarded AND member.flow = :flow AND member.node = :node AND member.outcome = 'discarded' AND (:after IS NULL OR member.id < :after)
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :cancelled AND member.flow = :flow AND member.node = :node AND member.outcome = 'cancelled' AND (:after IS NULL OR member.id < :after)
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT done.id FROM onward_members AS member FORCE INDEX (outcome_idx)
+      STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
+      WHERE :completed AND member.flow = :flow AND member.node = :node AND member.outcome = 'completed' AND (:after IS NULL OR member.id < :after)
+        AND NOT done.tombstone AND (:queue IS NULL OR done.queue = :queue) AND (:job IS NULL OR done.job = :job)
+      ORDER BY member.id DESC LIMIT :limit)) AS page
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: flows_that_stand_still
+-- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+SELECT id, name, unswept, NOT closed AND added_at <= :now - :left_open
+  FROM (SELECT flow.id, flow.name, flow.unswept, flow.closed,
+               CASE WHEN closed THEN 0
+                    ELSE (SELECT coalesce(max(part.at), flow.created_at) FROM onward_parts AS part FORCE INDEX (PRIMARY)
+                           WHERE part.flow = flow.id) END AS added_at
+          FROM onward_flows AS flow FORCE INDEX (over_idx)
+         WHERE flow.over_at IS NULL) AS running
+ WHERE unswept
+    OR NOT closed AND added_at <= :now - :left_open
+    OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                            WHERE node.flow = running.id AND node.state = 'open'
+                              AND NOT EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                               WHERE member.flow = node.flow AND member.node = node.name
+                                                 AND member.outcome = ''))
+                OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                                WHERE node.flow = running.id AND node.state IN ('waiting', 'open')))
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: forget_members
+DELETE member
+  FROM JSON_TABLE(:gone, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]', id varchar(64) PATH '$[2]'))
+    AS gone
+ STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
+    ON member.flow = gone.flow AND member.node = gone.node AND member.id = gone.id
+ WHERE member.outcome <> '';
+
+-- name: lock_empty_flows
+-- Those of these that are over and have no job any more.
+SELECT flow.id
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id
+ WHERE flow.over_at IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (PRIMARY) WHERE member.flow = flow.id)
+   FOR UPDATE;
+
+-- name: drop_flows
+DELETE part
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_parts AS part FORCE INDEX (PRIMARY) ON part.flow = wanted.id;
+DELETE node
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
+DELETE flow
+  FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id;
 
 -- Transfer between stores.
 
@@ -1131,16 +1646,20 @@ SELECT 'once', new.name, new.job_id, new.token, new.until
 
 -- name: damaged_jobs
 -- Live jobs with values that no worker writes; the code that reads them says which.
--- The counters end one below what a claim may write.
-SELECT id AS `key`, id, queue, job, sealed, state, `rank`, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
+-- The counters end one below what a claim may write.  A job that waits for its node is due at no instant.
+SELECT id AS `key`, id, queue, job, sealed, state, `rank`,
+       CASE WHEN state = 'scheduled' AND awaits <=> '' AND available_at BETWEEN 0 AND 760206902399999999 THEN enqueued_at
+            ELSE available_at END, expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, convert(lane USING utf8mb4), cost, :now
+       progress, owner, convert(lane USING utf8mb4), cost, :now, flow, node
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
     OR crashes NOT BETWEEN 0 AND 2147483646 OR interruptions NOT BETWEEN 0 AND 2147483646
     OR waits NOT BETWEEN 0 AND 2147483646 OR max_crashes NOT BETWEEN 1 AND 2147483646 OR `rank` NOT BETWEEN -100 AND 100
-    OR available_at NOT BETWEEN 0 AND 253402300799999999 OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
+    OR available_at NOT BETWEEN 0 AND CASE WHEN state = 'scheduled' AND awaits <=> '' THEN 760206902399999999
+                                           ELSE 253402300799999999 END
+    OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
     OR idempotency_ttl NOT BETWEEN 0 AND 253402300799999999 OR expires_at NOT BETWEEN 0 AND 253402300799999999
     OR started_at NOT BETWEEN 0 AND 253402300799999999 OR parked_since NOT BETWEEN 0 AND 253402300799999999
  LIMIT 1000

@@ -16,7 +16,9 @@ from onward.backends.sql.sections import TABLES
 from onward.backends.sql.text import TextColumns
 from onward.errors import BackendUnavailable
 
-__all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
+__all__ = ["FLOW_TABLES", "Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
+
+FLOW_TABLES = ("flows", "nodes", "parts", "members")
 
 _LOCK_TIMEOUT = 60  # seconds to wait for another process that migrates
 _LOCK = (
@@ -52,7 +54,7 @@ def missing(connection: Connection, prefix: str) -> list[Migration]:
 
 def text_columns(connection: Connection, prefix: str) -> Iterator[TextColumns]:
     """Yield the columns of each table that hold text; keys do, as bytes."""
-    for name in TABLES:
+    for name in (*TABLES, *FLOW_TABLES):
         (described,) = connection.send(
             b"SELECT column_name, column_key = 'PRI' FROM information_schema.columns WHERE table_schema = database() "
             b"AND data_type IN ('varchar', 'longtext', 'varbinary') AND coalesce(generation_expression, '') = '' "

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import change_gate
 from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
@@ -34,6 +35,7 @@ class Settling:
         self._tx, self._owner = tx, owner
         self._settlements = settlements
         self._moved: list[tuple[Reply, int]] = []
+        self._members: Reply | None = None  # the nodes of members that have ended
         self._answers: list[Settled] | None = None
         self.plain = not careful and _are_plain(owner, settlements)  # nothing has to be known before the claim
         if self.plain:
@@ -50,6 +52,8 @@ class Settling:
             if reply.count != expected:
                 raise FenceMismatch
         self._tx.ended += len(self._settlements)
+        if self._members is not None:
+            touch(self._tx.touched, self._members.rows())
         _wake_lanes(self._tx, self._settlements)
         return [_COMPLETED] * len(self._settlements)
 
@@ -66,7 +70,7 @@ class Settling:
 
     def _complete(self) -> None:
         for keep in (True, False):
-            alike = [each for each in self._settlements if each.keep is keep]
+            alike = [each for each in self._settlements if _keeps(each) is keep]
             if alike:
                 # In the order of the ids: two transactions that lock the same rows cannot deadlock.
                 alike.sort(key=lambda each: each.lease.envelope.id)
@@ -74,6 +78,8 @@ class Settling:
                 leases = [(each.lease.envelope.id, each.lease.token, *results.add(each.result)) for each in alike]
                 reply = self._tx.ask("complete", leases=leases, owner=self._owner, keep=keep, results=results.joined())
                 self._moved.append((reply, len(alike)))
+        if members := [each.lease.envelope.id for each in self._settlements if each.lease.member]:
+            self._members = self._tx.ask("end_members", ids=sorted(members))
 
 
 def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -170,6 +176,11 @@ class _Results:
         return b"".join(self._parts)
 
 
+def _keeps(settlement: Settlement) -> bool:
+    """Return whether the whole job is kept: those behind a member may want its result."""
+    return settlement.keep or settlement.lease.member
+
+
 def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
     """Return whether only a lost lease can keep these settlements from completing their jobs."""
     return len({each.lease.envelope.id for each in settlements}) == len(settlements) and all(
@@ -205,6 +216,10 @@ def _write(
     if finished:
         tx.ask("finish", leases=finished, results=results.joined())
         tx.ended += len(finished)
+    members = [at for at, each in fates.items() if each.to in FINISHED and settlements[at].lease.member]
+    if members:
+        ids = sorted(settlements[at].lease.envelope.id for at in members)
+        touch(tx.touched, tx.ask("end_members", ids=ids).rows())
     back = [_put_back(settlements[at], found[at], each) for at, each in fates.items() if each.to not in FINISHED]
     if back:
         tx.ask("put_back", leases=back)
@@ -229,8 +244,9 @@ def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
 
 
 def _finished(settlement: Settlement, what: Fate, results: _Results) -> Row:
-    counters = what.attempts, what.crashes, what.interruptions, int(settlement.keep)
-    place = (results.add(settlement.result) if settlement.keep else ()) or (None, None)
+    keep = _keeps(settlement)
+    counters = what.attempts, what.crashes, what.interruptions, int(keep)
+    place = (results.add(settlement.result) if keep else ()) or (None, None)
     return (*_fence(settlement), what.to, *counters, *place, what.reason)
 
 
@@ -250,7 +266,9 @@ def _follow_up(tx: Transaction, settlement: Settlement, to: State) -> None:
 
 def _wake_lanes(tx: Transaction, settlements: Sequence[Settlement]) -> None:
     """Wake workers of this process if a slot of a limit may be free now."""
-    tx.wakes |= {each.lease.envelope.queue for each in settlements if each.lease.lane is not None}
+    for each in settlements:
+        if each.lease.lane is not None:
+            tx.wakes.add(each.lease.envelope.queue)
 
 
 def _fence(settlement: Settlement) -> tuple[str, int, str]:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from onward.backends.mysql.connection import Connection, Result
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import CLOCK, Section
+from onward.backends.sql.flows import Touched
 from onward.backends.sql.rows import Row
+from onward.backends.sql.statements import Named, NamedSteps
+from onward.contract.transactions import Rows, run_steps
 from onward.errors import BackendRefused
 
 __all__ = ["Reply", "Row", "Transaction"]
+
+T = TypeVar("T")
+
+# Steps whose answer is not read: each is sent with the next one.
+_UNANSWERED = frozenset({"lock_flows", "change_nodes", "change_flows", "store_nodes", "count_added"})
 
 
 class Reply:
@@ -56,7 +64,7 @@ class Reply:
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes", "woken")
+    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "touched", "wakes", "woken")
 
     def __init__(self, connection: Connection, sql: Mapping[str, Section], moved: int | None) -> None:
         self._connection = connection
@@ -65,7 +73,8 @@ class Transaction:
         self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
         self.ended = 0  # how many jobs have ended
         self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
-        self.woken: set[str] = set()  # jobs that waited for a key, and are due now
+        self.woken: set[str] = set()  # jobs that waited for a key or for their node, and are due now
+        self.touched: Touched = set()
 
     @property
     def room(self) -> int:
@@ -77,6 +86,17 @@ class Transaction:
         reply = Reply(self)
         self._send(self._written(name, parameters), self._sql[name].number, reply)
         return reply
+
+    def run_steps(self, steps: NamedSteps[T]) -> T:
+        """Run steps that could run on a caller's connection as well."""
+
+        def run(step: Named) -> Rows:
+            if step.name == "cancel_waiting":
+                self.ended += len(step.parameters["cancelled"])
+            reply = self.ask(step.name, **step.parameters)
+            return () if step.name in _UNANSWERED else reply.rows()
+
+        return run_steps(steps, run)
 
     def _written(self, name: str, parameters: Mapping[str, object]) -> bytes:
         texts, names, _ = self._sql[name]

@@ -31,6 +31,7 @@ from onward.backends.redis import errors, health, packing, scripts, server, show
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
+from onward.backends.redis.flows import RedisFlows
 from onward.backends.redis.inspection import RedisInspection
 from onward.backends.redis.limits import NO_WALK, RedisLimits, WalkPlaces, declared
 from onward.backends.redis.notes import RedisNotes
@@ -47,12 +48,14 @@ _TRIES = 5  # servers tried in turn before a call gives up
 _LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
 _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True) for each in (DURABLE, LOSSY))
+_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True, flows=True) for each in (DURABLE, LOSSY))
 _NO_CLAIM = Claim(queues=(), limit=0)
 _WALK = -2  # the answer of `look` where queues have lanes
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisSchedules, RedisTransfer, Backend):
+class RedisBackend(
+    RedisDamage, RedisFlows, RedisInspection, RedisLimits, RedisNotes, RedisSchedules, RedisTransfer, Backend
+):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
@@ -90,21 +93,18 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
             first = envelopes[0]
             if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
                 return [Enqueued(envelope.id) for envelope in envelopes]
+        return packing.enqueued(envelopes, self._add(envelopes, retried=retried))
+
+    def _add(self, envelopes: Sequence[Envelope], *guard: Any, retried: bool) -> Any:
+        """Store envelopes, for a flow or by a lease (``guard``); return the answer of the script."""
         with errors.translated(self._connections.place):
             message = packing.Message()
             items = [packing.packed_envelope(envelope, message) for envelope in envelopes]
-        refused = packing.existing(self._run("enqueue", self._now(), retried, items, beside=message.bytes))
-        if not refused:
-            return [Enqueued(envelope.id) for envelope in envelopes]
-        return [
-            Enqueued(envelope.id, created=False, existing_id=refused[at]) if at in refused else Enqueued(envelope.id)
-            for at, envelope in enumerate(envelopes)
-        ]
+        return self._run("enqueue", self._now(), retried, items, *guard, beside=message.bytes)
 
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
-        lease_for = round(session.lease_for.total_seconds() * SECOND)
-        about = (lease_for, session.host, session.pid, session.version)
+        about = showing.AboutSession.of(session)
         with errors.translated(self._connections.place):
             packing.checked_owner(session.owner)
         opened = self._run("open_session", self._now(), session.owner, about, adopts, declared(session.limits))
@@ -160,7 +160,10 @@ class RedisBackend(RedisDamage, RedisInspection, RedisLimits, RedisNotes, RedisS
         cause: str | None = None,
     ) -> list[Reaped]:
         why = cause or ("its session expired" if owner is None else "its process died")
-        return packing.reaped(self._run("reap", self._now(), owner, started, why, queue), why)
+        reaped, has_flows = self._run("reap", self._now(), owner, started, why, queue)
+        if has_flows:
+            self._sweep_flows()
+        return packing.reaped(reaped, why)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until a token is left for these queues, a job falls due or the timeout is over."""

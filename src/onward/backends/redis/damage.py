@@ -29,7 +29,10 @@ __all__ = ["RedisDamage"]
 _STRETCH = 500
 _BATCH = 100
 _QUEUED = {"ready", "lanes", "later", "booked", "expiring"}  # indexes that are named after a queue
-_INDEXES = _QUEUED | {"live", "ended", "tombs", "leases", "running", "asked", "waiters"}
+_INDEXES = _QUEUED | {
+    *("live", "ended", "tombs", "leases", "running", "asked", "waiters"),
+    *("members", "waiting", "finished"),
+}
 _AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SHOWN = 200  # bytes of a record that a reason quotes
 _UNKNOWN: dict[str, Any] = {
@@ -69,12 +72,15 @@ class RedisDamage(damage.SetsAside):
     def _now(self) -> int | None: ...
 
     def _look_for_damage(self) -> int:
-        found, indexes, counts = 0, [], []
+        found, indexes, counts, flows = 0, [], [], []
         for keys in self._keys():
             found += self._repair_keys(keys)
             names = [key[len(self._prefix) + 1 :] for key in keys]
             indexes += [name for name in names if _kind(name) in _INDEXES]
             counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
+            flows += [name.partition(b":")[2] for name in names if _kind(name) == "flow"]
+        for at in range(0, len(flows), _STRETCH):
+            self._run("repair_flows", beside=flows[at : at + _STRETCH])
         found += sum(map(self._store, _batches(self._damaged_records())))
         # First the indexes of queues: they say to which queue a job belongs.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
@@ -171,7 +177,7 @@ class RedisDamage(damage.SetsAside):
             index = None if job.named_by is None else [message.beside(each) for each in job.named_by]
             packed.append((job_id, job.queue, job.raw is None, place, bool(job.data), *(index or (None, None))))
             told.append(f"job {job_id} is discarded, {reason}")
-        done = self._run("set_aside", packed, beside=message.bytes)
+        done = self._run("set_aside", packed, self._now(), beside=message.bytes)
         for was_done, line in zip(done, told, strict=True):
             if was_done:
                 logger.critical("%s", line)
@@ -221,6 +227,8 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
         "single_instance": fixed.single_instance,
         "lane": fixed.lane,
         "cost": fixed.cost,
+        "flow": fixed.flow,
+        "node": fixed.node,
         "progress": None,
         "owner": found.owner,
     }
@@ -235,6 +243,8 @@ def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
         yield "it is unique and has no key"
     if bool(found.flags & FLAGS["HAS_LANE"]) is not (fixed.lane is not None):
         yield f"its lane is {fixed.lane!r:.60}, and it is marked otherwise"
+    if bool(found.flags & FLAGS["IS_MEMBER"]) is not (fixed.flow is not None):
+        yield f"its flow is {fixed.flow!r:.60}, and it is marked otherwise"
     if is_live:
         return
     if STATES.get(patch.state) not in FINISHED:

@@ -8,14 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onward.backend import (
-    OVERVIEW_QUEUES,
     TOMBSTONE,
     Hold,
     Lease,
-    Overview,
     Pruned,
     Query,
-    QueueCounts,
     QueuePage,
     QueueState,
     Replayed,
@@ -25,6 +22,7 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
 from onward.backends.redis.layout import STATES
+from onward.backends.redis.overview import NUMBERS, RedisOverview, counted, number
 from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND
@@ -34,10 +32,8 @@ from onward.job.states import FINISHED, State
 __all__ = ["RedisInspection"]
 
 _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
-_NUMBERS = {state: number for number, state in STATES.items()}
 _STRETCH = 1_000  # jobs that one script looks at: the server answers no other client meanwhile
 _BATCH = 500
-_DIGITS = 16  # no count has so many
 _HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 
@@ -46,7 +42,7 @@ class _Hidden(Exception):
     """There are records that no index names."""
 
 
-class RedisInspection:
+class RedisInspection(RedisOverview):
     """The `Inspection` half of the backend."""
 
     _gates_cursor = "0"  # where the next prune goes on to look for gates to drop
@@ -59,6 +55,12 @@ class RedisInspection:
 
     @abstractmethod
     def _now(self) -> int | None: ...
+
+    @abstractmethod
+    def _finish_steps(self, flow_id: str) -> int: ...
+
+    @abstractmethod
+    def _nodes_of(self, flow_id: str) -> Sequence[str]: ...
 
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
@@ -78,17 +80,17 @@ class RedisInspection:
 
     @set_aside_and_repeat
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        found = _counted(self._run("counts", queue))
-        return {state: found.get(number, 0) for state, number in _NUMBERS.items()}
+        found = counted(self._run("counts", queue))
+        return {state: found.get(number, 0) for state, number in NUMBERS.items()}
 
     @set_aside_and_repeat
     def queues(self) -> Sequence[QueueState]:
-        _, queues = self._run("queues", -1)
+        queues = self._run("queues")
         return [
             QueueState(
                 name=shown_name(name),
                 paused=bool(paused),
-                live=sum(map(_number, counts)),
+                live=sum(map(number, counts)),
                 reserved_for=shown_name(reserved) if reserved else None,
             )
             for name, paused, counts, reserved in queues
@@ -100,23 +102,6 @@ class RedisInspection:
         return QueuePage(
             names=[shown_name(name) for name in found],
             next=None if following is None else following.decode(),
-        )
-
-    @set_aside_and_repeat
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        totals, queues = self._run("queues", OVERVIEW_QUEUES)
-        seen = _counted(totals)
-        return Overview(
-            counts=_at_most(at_most, {state: seen.get(number, 0) for state, number in _NUMBERS.items()}),
-            queues=[
-                QueueCounts(
-                    name=shown_name(name),
-                    paused=bool(paused),
-                    counts=_at_most(at_most, {STATES[at]: _number(count) for at, count in enumerate(counts, 1)}),
-                )
-                for name, paused, counts, _ in queues
-            ],
-            ended=seen.get(_ENDED, 0),
         )
 
     @set_aside_and_repeat
@@ -136,12 +121,22 @@ class RedisInspection:
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
-            for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids, fresh)):
+            answers, unswept = self._run("replay", self._now(), ids, fresh)
+            ended_again = self._ended_again(ids, packing.names(unswept))
+            for job_id, answer in packing.obstacles(answers):
+                obstacle = answer or ended_again.get(job_id)
                 if obstacle:
                     replayed.skipped[job_id] = obstacle
                 else:
                     replayed.ids.append(job_id)
         return replayed
+
+    def _ended_again(self, ids: Sequence[str], unswept: Sequence[str]) -> dict[str, str]:
+        """Take the steps that are left of flows whose members were replayed; return why some of them have ended again."""
+        for flow_id in unswept:
+            self._finish_steps(flow_id)
+        ended = (job for job in self.get_many(ids) if job.is_finished) if unswept else ()
+        return {job.id: job.reason or "ended again" for job in ended}
 
     @set_aside_and_repeat
     def purge(self, query: Query) -> int:
@@ -172,7 +167,7 @@ class RedisInspection:
 
     @set_aside_and_repeat
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        changed = self._run("pause", queue, paused)
+        changed = self._run("pause", self._now(), queue, paused)
         if isinstance(changed, bytes):
             raise QueueReserved(queue, shown_name(changed))
         return bool(changed)
@@ -191,11 +186,11 @@ class RedisInspection:
 
     def _walk(self, query: Query, states: frozenset[State], *, whole: bool) -> Iterator[StoredJob]:
         after, left = query.after, query.limit
-        numbers = sorted(_NUMBERS[state] for state in states)
+        numbers = sorted(NUMBERS[state] for state in states)
+        members = () if query.flow is None else (query.flow, self._nodes_asked_for(query.flow, query.node))
         while numbers and left > 0:
-            found, last, hides = self._run(
-                "walk", numbers, query.queue, query.job, after, query.newest_first, min(left, _STRETCH), _STRETCH
-            )
+            bounds = after, query.newest_first, min(left, _STRETCH), _STRETCH
+            found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
             if hides and whole:
                 raise _Hidden
             for shown in found:
@@ -204,6 +199,9 @@ class RedisInspection:
             if last is None:
                 return
             after = last.decode()
+
+    def _nodes_asked_for(self, flow_id: str, node: str | None) -> Sequence[str]:
+        return [node] if node is not None else self._nodes_of(flow_id)
 
     def _named(self, query: Query, states: frozenset[State]) -> Iterator[StoredJob]:
         ids = sorted(set(query.ids or ()), reverse=query.newest_first)
@@ -216,6 +214,8 @@ class RedisInspection:
                     and not job.tombstone
                     and query.queue in (None, job.queue)
                     and query.job in (None, job.job)
+                    and query.flow in (None, job.flow)
+                    and query.node in (None, job.node)
                 ):
                     yield job
 
@@ -227,30 +227,9 @@ class RedisInspection:
 
 
 _FINISHED = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
-_ENDED = 0
 _ONLY_FINISHED = True
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for at in range(0, len(ids), _BATCH):
         yield ids[at : at + _BATCH]
-
-
-def _counted(pairs: Sequence[bytes]) -> dict[int, int]:
-    """Return counts by the number of their state."""
-    return {
-        _ENDED if field == b"ended" else _number(field): _number(count)
-        for field, count in zip(pairs[::2], pairs[1::2], strict=True)
-    }
-
-
-def _number(raw: bytes | None) -> int:
-    """Return a count; 0 for bytes that are no number."""
-    return int(raw) if raw is not None and raw.isdigit() and len(raw) < _DIGITS else 0
-
-
-def _at_most(limit: int, seen: dict[State, int]) -> dict[State, int]:
-    """Return the counts, none beyond the limit; scheduled and retryable jobs together do not exceed it either."""
-    counts = {state: min(count, limit) for state, count in seen.items()}
-    counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
-    return counts

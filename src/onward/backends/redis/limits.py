@@ -19,7 +19,7 @@ from onward.flow.room import FOREVER, Gate, Scope
 from onward.flow.tokens import Bucket
 from onward.flow.walk import Cursors
 
-__all__ = ["NO_WALK", "RedisLimits", "WalkAnswer", "WalkPlaces", "declared", "packed_bounds"]
+__all__ = ["NO_WALK", "RedisLimits", "WalkAnswer", "WalkPlaces", "declared", "gate_of", "limit_named", "packed_bounds"]
 
 _LIMIT, _GATE = map(layout.binary, (layout.LIMIT, layout.GATE))
 
@@ -82,7 +82,8 @@ class RedisLimits:
     def limits(self, *, at_most: int | None = None) -> Sequence[LimitState]:
         now, found = self._run("limits", self._now())
         states = [
-            state_of(_row(field.decode(), raw), _Seen(now, running, _gate(gate))) for field, raw, running, gate in found
+            state_of(limit_named(field.decode(), raw), _Seen(now, running, gate_of(gate)))
+            for field, raw, running, gate in found
         ]
         return sorted(states, key=lambda state: (state.row.kind, state.row.name))[:at_most]
 
@@ -113,7 +114,9 @@ class _Seen:
 
 def declared(rows: Sequence[LimitRow]) -> list[tuple[Any, ...]] | None:
     """Return what the code of a session declares; None if that is nothing."""
-    packed = [(f"{row.kind}:{row.name}", row.declared_at, *packed_bounds(row.declared)) for row in rows]
+    packed = [
+        (f"{row.kind}:{row.name}", row.declared_at, *packed_bounds(row.declared), int(row.only_ends)) for row in rows
+    ]
     return packed or None
 
 
@@ -122,9 +125,12 @@ def packed_bounds(bounds: Bounds) -> tuple[int, int, int, int]:
     return (bounds.running or 0, *((0, 0, 0) if rate is None else (rate.tokens, rate.period, rate.burst)))
 
 
-def _row(field: str, raw: bytes) -> LimitRow:
-    declared_at, *numbers = _LIMIT.unpack(raw)
+def limit_named(field: str, raw: bytes | None) -> LimitRow:
+    """Return a limit from its row; one that is not stored bounds nothing."""
     kind, _, name = field.partition(":")
+    if raw is None:
+        return LimitRow(kind=cast("Kind", kind), name=name)
+    declared_at, *numbers = _LIMIT.unpack(raw)
     return LimitRow(
         kind=cast("Kind", kind),
         name=name,
@@ -139,7 +145,8 @@ def _bounds(running: int, tokens: int, period: int, burst: int) -> Bounds:
     return Bounds(running=running or None, rate=rate)
 
 
-def _gate(raw: bytes | None) -> Gate:
+def gate_of(raw: bytes | None) -> Gate:
+    """Return a gate from its row; one that is not stored is open."""
     if raw is None:
         return Gate()
     full_at, written_at, shut_until, shut_for = _GATE.unpack(raw)

@@ -10,29 +10,42 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from onward.backend import Held, Reaped, Run, StoredJob
+from onward.backend import AWAITS_NODE, NEVER, Enqueued, Held, Reaped, Run, StoredJob
 from onward.backends.redis import layout
-from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, FixedFields, LanedFields, Patch, Rest
+from onward.backends.redis.layout import (
+    FLAGS,
+    STATES,
+    ChangingFields,
+    FixedFields,
+    LanedFields,
+    MemberFields,
+    Patch,
+    Rest,
+)
 from onward.job.envelope import Envelope
+from onward.job.membership import FlowPlan
 from onward.job.states import State
 
 __all__ = [
     "UNREADABLE",
     "Message",
     "checked_owner",
-    "existing",
+    "enqueued",
     "fresh",
     "held",
+    "names",
     "obstacles",
     "opened",
     "pack",
     "packed_envelope",
+    "packed_plan",
     "packed_record",
     "packed_run",
     "plain_batch",
     "pointer",
     "readable",
     "reaped",
+    "shown_due",
     "untouched",
 ]
 
@@ -52,6 +65,7 @@ _each = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _pair = msgspec.msgpack.Decoder(tuple[str, int]).decode
 _obstacles = msgspec.msgpack.Decoder(list[tuple[str, str]]).decode
 _refusals = msgspec.msgpack.Decoder(list[tuple[int, str]]).decode
+_names = msgspec.msgpack.Decoder(list[str]).decode
 _reaped = msgspec.msgpack.Decoder(tuple[str, str, str, int, int, bool, int]).decode
 
 
@@ -97,11 +111,21 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
     if not flags and not envelope.delay and envelope.not_before is None:
         return plain
     replaces = envelope.unique_strategy == "cancel_existing"
-    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, envelope.unique_key, replaces)
+    keyed = (*plain, envelope.delay, envelope.not_before, envelope.expires_at, envelope.unique_key, replaces)
+    if envelope.plan is None:
+        return keyed
+    return (*keyed, message.beside(packed_plan(envelope.plan)), envelope.plan.closed)
+
+
+def packed_plan(plan: FlowPlan) -> bytes:
+    """Return what a flow's hash keeps of its plan; nodes name those that they come after by their places."""
+    places = {node.name: place for place, node in enumerate(plan.nodes, 1)}
+    nodes = [(node.name, [places[name] for name in node.after], node.when) for node in plan.nodes]
+    return pack((plan.name, plan.stop_on_failure, nodes))
 
 
 def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
-    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no keys, no times, no lanes."""
+    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no key, time, lane or flow."""
     first = envelopes[0]
     queue, priority = first.queue, first.priority
     begins = fresh(queue, -priority)
@@ -117,6 +141,7 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
             or each.idempotency_key is not None
             or each.single_instance is not None
             or each.lane is not None
+            or each.flow is not None
         ):
             return None
         batch += (each.id.encode(), begins + _fixed(each), each.data)
@@ -124,7 +149,7 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
 
 
 def _fixed(job: Envelope | StoredJob) -> bytes:
-    """Return the packed fields that never change; those of lanes only for a job that has one."""
+    """Return the packed fields that never change; those of lanes and flows only for a job that has one."""
     fields = FixedFields(
         job=job.job,
         enqueued_at=job.enqueued_at,
@@ -135,9 +160,10 @@ def _fixed(job: Envelope | StoredJob) -> bytes:
         idempotency_ttl=job.idempotency_ttl,
         single_instance=job.single_instance,
     )
-    if job.lane is None:
+    if job.lane is None and job.flow is None:
         return pack(fields)
-    return pack(LanedFields(**msgspec.structs.asdict(fields), lane=job.lane, cost=job.cost))
+    laned = {**msgspec.structs.asdict(fields), "lane": job.lane, "cost": job.cost}
+    return pack(LanedFields(**laned) if job.flow is None else MemberFields(**laned, flow=job.flow, node=job.node or ""))
 
 
 def _flags(job: Envelope | StoredJob) -> int:
@@ -146,7 +172,30 @@ def _flags(job: Envelope | StoredJob) -> int:
         + (FLAGS["HAS_HOLDS"] if (job.idempotency_key, job.single_instance) != (None, None) else 0)
         + (FLAGS["EXPIRES"] if job.expires_at is not None else 0)
         + (FLAGS["HAS_LANE"] if job.lane is not None else 0)
+        + (FLAGS["IS_MEMBER"] if job.flow is not None else 0)
     )
+
+
+def _stored_flags(job: StoredJob) -> int:
+    waits = job.flow is not None and job.awaits == AWAITS_NODE and not job.is_finished
+    return (
+        _flags(job)
+        + (FLAGS["IS_SUSPECT"] if job.crashes > 0 else 0)
+        + (FLAGS["AWAITS_NODE"] if waits else 0)
+        + (FLAGS["IS_DELAYED"] if waits and job.available_at < 2 * NEVER else 0)
+    )
+
+
+def shown_due(flags: int, due: int) -> int:
+    """Return the due time of a job as the contract has it: of one whose node waits, `never_due`."""
+    if not flags & FLAGS["AWAITS_NODE"]:
+        return due
+    return NEVER + due if flags & FLAGS["IS_DELAYED"] else 2 * NEVER + due
+
+
+def _due(job: StoredJob) -> int:
+    flags = _stored_flags(job)
+    return job.available_at if not flags & FLAGS["AWAITS_NODE"] else job.available_at - shown_due(flags, 0)
 
 
 def checked_owner(owner: str) -> str:
@@ -156,14 +205,24 @@ def checked_owner(owner: str) -> str:
     return owner
 
 
-def existing(raw: bytes) -> dict[int, str]:
-    """Return which envelopes were not stored, and the live job that stands for each."""
-    return dict(_refusals(raw))
+def enqueued(envelopes: Sequence[Envelope], raw: bytes) -> list[Enqueued]:
+    """Return the answers to envelopes, from those that were not stored and the live job that stands for each."""
+    refused = dict(_refusals(raw))
+    if not refused:
+        return [Enqueued(envelope.id) for envelope in envelopes]
+    return [
+        Enqueued(envelope.id, created=False, existing_id=refused[at]) if at in refused else Enqueued(envelope.id)
+        for at, envelope in enumerate(envelopes)
+    ]
 
 
 def obstacles(raw: bytes) -> list[tuple[str, str]]:
     """Return the jobs of a replay, each with the reason why it was not replayed, or an empty text."""
     return _obstacles(raw)
+
+
+def names(raw: bytes) -> list[str]:
+    return _names(raw)
 
 
 def readable(raw: bytes, read: Callable[[msgspec.Raw], T]) -> Iterator[T]:
@@ -208,7 +267,7 @@ def opened(raw: bytes, *, is_live: bool) -> Opened:
         raw = raw[_LENGTH.size + length :]
     state, delivery, length = _FENCE.unpack_from(raw)
     start = _FENCE.size + max(0, length - 1)
-    flags, _, started, due, size = _HEADER.unpack_from(raw, start)
+    flags, started, due, size = _HEADER.unpack_from(raw, start)
     rest = _rest(raw[start + _HEADER.size : len(raw) - size])
     owner = raw[_FENCE.size : start].decode() if length else None
     return Opened(patch, state, delivery, owner, flags, started, due, raw[-size:] if size else b"", rest)
@@ -239,7 +298,7 @@ def packed_record(job: StoredJob, sealed: bytes) -> bytes:
         (
             _FENCE.pack(_NUMBERS[state], job.delivery, 0 if owner is None else len(owner) + 1),
             owner or b"",
-            _HEADER.pack(_flags(job), job.crashes > 0, job.started_at or 0, job.available_at, len(sealed)),
+            _HEADER.pack(_stored_flags(job), job.started_at or 0, _due(job), len(sealed)),
             _rest_of(changing),
             _fixed(job),
             sealed,

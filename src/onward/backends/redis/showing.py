@@ -8,25 +8,44 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.layout import STATES, Rest
-from onward.backends.redis.packing import UNREADABLE, opened
+from onward.backend import AWAITS_NODE, Run, Session, SessionState, StoredJob
+from onward.backends.redis.layout import FLAGS, STATES, Rest
+from onward.backends.redis.packing import UNREADABLE, opened, shown_due
+from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import State, state_named
 
-__all__ = ["instant", "session_state", "shown_job", "shown_name", "stored_job"]
+__all__ = ["AboutSession", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
 _SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
 
 _run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
-_session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
+
+
+class AboutSession(msgspec.Struct, array_like=True, omit_defaults=True):
+    """What is stored of a session, besides its expiry."""
+
+    lease_for: int
+    host: str
+    pid: int
+    version: str
+    description: str = ""  # each byte as a character: the scripts know text only
+
+    @classmethod
+    def of(cls, session: Session) -> AboutSession:
+        length = round(session.lease_for.total_seconds() * SECOND)
+        return cls(length, session.host, session.pid, session.version, session.description.decode("latin-1"))
+
+
+_about = msgspec.msgpack.Decoder(AboutSession).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from an answer of the scripts' `shown`."""
     job_id, raw, sealed, progress, result, runs, is_live, holds_key, awaits = shown
-    patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
+    patch, state, delivery, owner, flags, started, due, inside, record = opened(raw, is_live=is_live)
+    awaited = AWAITS_NODE.encode() if flags & FLAGS["AWAITS_NODE"] else awaits
     fixed = record.fixed
     return StoredJob(
         id=job_id.decode(),
@@ -39,18 +58,20 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         delivery=delivery,
         crashes=record.crashes,
         interruptions=record.interruptions,
-        available_at=due,
+        available_at=shown_due(flags, due),
         enqueued_at=fixed.enqueued_at,
         started_at=started or None,
         finished_at=patch.finished_at,
         owner=owner,
-        cancel_requested=record.cancel_reason is not None,
+        cancel_reason=record.cancel_reason,
         result=result,
         reason=patch.reason,
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
-        awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
+        awaits=shown_name(awaited) if awaited is not None and state == _SCHEDULED and not patch.state else None,
+        flow=fixed.flow,
+        node=fixed.node,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
         **({} if patch.tombstone else _continuation(record, is_live=is_live, holds_key=holds_key)),
@@ -118,16 +139,17 @@ def _noted_run(raw: bytes) -> Run:
 def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_held: int) -> SessionState:
     """Return the state of a session; of an unreadable one, what is known."""
     try:
-        lease_for, host, pid, version = _session(about)
-        length = timedelta(microseconds=lease_for)
+        told = _about(about)
+        length, description = timedelta(microseconds=told.lease_for), told.description.encode("latin-1")
     except UNREADABLE:
-        length, host, pid, version = timedelta(0), "unknown", 0, "damaged"
+        told, length, description = AboutSession(0, "unknown", 0, "damaged"), timedelta(0), b""
     return SessionState(
         owner=shown_name(owner),
         lease_for=length,
-        host=host,
-        pid=pid,
-        version=version,
+        host=told.host,
+        pid=told.pid,
+        version=told.version,
+        description=description,
         expires_at=instant(expires_at or b"0"),
         leases=leases_held,
     )

@@ -31,7 +31,7 @@ class RedisTransfer:
 
     @set_aside_and_repeat
     def reserve(self, queue: str, transfer: str | None, *, was: str | None = None) -> bool:
-        return bool(self._run("reserve", queue, transfer, was))
+        return bool(self._run("reserve", self._now(), queue, transfer, was))
 
     @set_aside_and_repeat
     def attached(self, jobs: Sequence[StoredJob]) -> Attached:
@@ -49,7 +49,7 @@ class RedisTransfer:
         if not jobs:
             return []
         message = Message()
-        packed = [(*_packed(job, message), job.awaits, _noted(job, attached, message)) for job in jobs]
+        packed = [(*_packed(job, message), job.awaits or None, _noted(job, attached, message)) for job in jobs]
         keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in attached.confirmed.items()]
         answers = self._run("restore", self._now(), jobs[0].queue, transfer, packed, keys, beside=message.bytes)
         _check_reserved(jobs, transfer, answers)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onward.backend import Lease, Settlement
-from onward.backends.redis.layout import STATES, ChangingFields, picked
+from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, picked
 from onward.backends.redis.packing import UNREADABLE, Message, fresh, packed_envelope, readable, untouched
 from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
@@ -32,6 +32,7 @@ _ANSWERS: dict[int, Settled] = {
     21: GONE,
 }
 _COMPLETED = applied(State.COMPLETED)
+_MEMBER = FLAGS["IS_MEMBER"]
 Laned = tuple[str, str, int]  # the id of a lease, its lane, and for how many microseconds it was shut if it probes
 
 
@@ -92,7 +93,8 @@ class Outgoing:
 def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
     """Return the argument of the scripts' `settle_one`; most are short."""
     lease, move = settlement.lease, settlement.move
-    result = settlement.result if settlement.keep and move == "ack" else None
+    kept = settlement.keep or lease.member  # those behind a member may want its result
+    result = settlement.result if kept and move == "ack" else None
     plain = (
         lease.envelope.id,
         lease.token,
@@ -141,15 +143,14 @@ def leases(
 
     A record that cannot be read makes no lease.
     """
-    allotted = _holds(holds)
-    head = _owned(len(owner.encode()))
+    allotted, head = _holds(holds), _owned(len(owner.encode()))
     start, apart = head.size, iter(sealed)
     prefix, fields = _NO_JOB, _NOTHING
     taken = []
     for at in range(0, len(found), 2):
         raw = found[at + 1]
         try:
-            delivery, started, size = head.unpack_from(raw)
+            delivery, flags, started, size = head.unpack_from(raw)
             data = raw[-size:] if size else next(apart)
             if raw.startswith(prefix, start):  # like the one before, it was never claimed
                 record = fields
@@ -175,6 +176,7 @@ def leases(
                 waits=record.waits,
                 parked_since=record.parked_since,
                 spent=record.spent,
+                member=flags & _MEMBER != 0,
             )
         )
     return _with_lanes(taken, laned) if laned else taken
@@ -195,8 +197,8 @@ def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:
 
 @lru_cache(maxsize=64)
 def _owned(length: int) -> struct.Struct:
-    """Return the struct of delivery, start and size in a record whose owner's name has ``length`` bytes."""
-    return picked(("delivery", "started", "size"), length)
+    """Return the struct of delivery, flags, start and size in a record whose owner's name has ``length`` bytes."""
+    return picked(("delivery", "flags", "started", "size"), length)
 
 
 _NO_HOLD: tuple[Hold, str | None] = (Hold.FREE, None)

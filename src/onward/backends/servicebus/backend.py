@@ -99,6 +99,10 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
                 sent += len(batch)
         return [Enqueued(envelope.id) for envelope in envelopes]
 
+    def refuse_unfit(self, envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            self._outgoing(envelope, self.clock.micros())
+
     def _outgoing(self, envelope: Envelope, now: int) -> _Outgoing:
         self._refuse_if_closed()
         channel, header = self._channel(envelope.queue), MessageHeader.of(envelope)

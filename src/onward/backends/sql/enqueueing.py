@@ -21,10 +21,10 @@ class StartOver(Exception):
 def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
     """Return whether only a taken id can keep any of them from being stored: then one statement stores all."""
     if len(envelopes) == 1:
-        return not retried and envelopes[0].unique_key is None
+        return not retried and envelopes[0].unique_key is None and envelopes[0].flow is None
     return (
         not retried
-        and all(envelope.unique_key is None for envelope in envelopes)
+        and all(envelope.unique_key is None and envelope.flow is None for envelope in envelopes)
         and len({envelope.id for envelope in envelopes}) == len(envelopes)
     )
 

@@ -86,7 +86,6 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         "data": sealed or b"",
         "state": state_named(values["state"]),
         "priority": -values["priority"],
-        "cancel_requested": bool(values["cancel_requested"]),
         "key_held": bool(values["key_held"]),
         "idempotency_ttl": 0 if values["idempotency_key"] is None else values["idempotency_ttl"],
         "lane": lane_shown(values["lane"]),
@@ -102,7 +101,7 @@ _PICKED_WITH_FLOW = (*_PICKED, "flow", "node")  # of stores that keep flows
 
 
 def session_state(row: Row) -> SessionState:
-    owner, lease_for, host, pid, version, expires_at, leases = row
+    owner, lease_for, host, pid, version, expires_at, leases, description = row
     return SessionState(
         owner=owner,
         lease_for=timedelta(microseconds=lease_for),
@@ -111,6 +110,7 @@ def session_state(row: Row) -> SessionState:
         version=version,
         expires_at=expires_at,
         leases=leases,
+        description=bytes(description),
     )
 
 
@@ -151,8 +151,8 @@ class PruneBatch(NamedTuple):
     @classmethod
     def of(cls, page: Sequence[Row], cutoffs: Mapping[State, int], queue: str | None, limit: int) -> PruneBatch:
         doomed = {
-            job_id: Doomed(name, state_named(word), finished_at)
-            for job_id, name, word, finished_at, tombstone, now in page
+            job_id: Doomed(name, state_named(word), own[0] if own else finished_at)
+            for job_id, name, word, finished_at, tombstone, now, *own in page
             if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(state_named(word), 0))
             and queue in (None, name)
         }

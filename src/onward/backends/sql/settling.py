@@ -36,10 +36,12 @@ class Lost(NamedTuple):
     queue: str
     job: str
     crashes: int
+    member: int = 0  # 1: of a flow
 
     def settlement(self, cause: str, *, crashed: bool, member: bool = False) -> Settlement:
         """Return the settlement that gives the lease back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
+        member = member or bool(self.member)
         lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0, member=member)
         return Settlement.given_back(lease, cause, started=crashed)
 

@@ -163,7 +163,7 @@ def dead_row(job: StoredJob) -> Columns:
 # Columns of live and finished jobs that have the names of fields.
 _SHARED = (
     {*StoredJob.__struct_fields__}
-    - {"data", "priority", "cancel_requested", "tombstone", "runs"}
+    - {"data", "priority", "cancel_reason", "tombstone", "runs"}
     - {"spent", "key_held", "awaits", "owner", "finished_at", "reason", "result"}
 )
 

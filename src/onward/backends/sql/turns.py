@@ -36,7 +36,7 @@ def in_two(turn: Turn, make: Make) -> TurnResult:
     if not ended.alive:
         return ended
     claimed = make(Turn(owner=turn.owner, claim=turn.claim), released(turn.settlements, ended.settled))
-    return msgspec.structs.replace(claimed, settled=ended.settled, woken=ended.woken)
+    return msgspec.structs.replace(claimed, settled=ended.settled, woken=[*ended.woken, *claimed.woken])
 
 
 def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> list[str]:

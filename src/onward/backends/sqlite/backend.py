@@ -36,12 +36,12 @@ from onward.backends.sql.rows import showing
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sqlite import claiming, enqueueing, flows, health, library, maintenance, reaping, schema, settling
+from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
 from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
-from onward.backends.sqlite.flow_verbs import SqliteFlows
+from onward.backends.sqlite.flows import SqliteFlows, SqliteFlowSteps
 from onward.backends.sqlite.inspection import SqliteInspection
-from onward.backends.sqlite.joining import check_file, foreign
+from onward.backends.sqlite.joining import at, check_file, foreign
 from onward.backends.sqlite.lanes import LanesSeen, SqliteLimits
 from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.schedules import SqliteSchedules
@@ -58,8 +58,7 @@ __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_LOOK_EVERY = 0.05
-_NEVER = 1 << 62
+_LOOK_EVERY, _NEVER = 0.05, 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
@@ -76,11 +75,11 @@ class SqliteBackend(
         super().__init__()
         self.clock = clock
         self.url = anchored("", connections.path)  # absolute, to open the file from any folder
-        self._connections = connections
-        self._pipe = pipe
-        self._prefix = prefix
+        self._connections, self._pipe, self._prefix = connections, pipe, prefix
         self._sql = sections.load("onward.backends.sqlite", prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake, look=flows.look)
+        self._flow_steps = SqliteFlowSteps()
+        wake, look = self._wake, self._look_at_flows
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=wake, look=look)
         self._lanes = LanesSeen()
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -156,6 +155,7 @@ class SqliteBackend(
                     "host": session.host,
                     "pid": session.pid,
                     "version": session.version,
+                    "description": session.description,
                 },
             )
             declare(tx, session.limits)
@@ -196,30 +196,29 @@ class SqliteBackend(
                     any_keyed=any_keyed,
                     one_by_one=one_by_one,
                 )
-            if turn.claim is None or turn.claim.limit <= 0:
-                claimed, promoted = claiming.Claimed([]), 0
-            else:
+            leases: list[Lease] = []
+            more = awaits_slots = False
+            if turn.claim is not None and turn.claim.limit > 0:
                 queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
-                promoted = claiming.promote(tx, queues, turn.claim.limit)
-                claimed = claiming.claim(
+                leases, more, awaits_slots = claiming.claim(
                     tx,
                     turn.claim,
                     queues,
+                    settling.released(turn.settlements, settled),
+                    self._lanes,
                     owner=turn.owner,
                     expires_at=expires_at,
-                    released=settling.released(turn.settlements, settled),
-                    seen=self._lanes,
                 )
-            if settling.frees_room(turn.settlements, () if claimed.leases else self._lanes.queues):
+            if settling.frees_room(turn.settlements, () if leases else self._lanes.queues):
                 tx.wakes = True
             # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
             return TurnResult(
                 settled=settled,
-                leases=claimed.leases,
-                promoted=promoted,
-                more=claimed.more,
-                awaits_slots=claimed.awaits_slots,
+                leases=leases,
+                promoted=tx.promoted,
+                more=more,
+                awaits_slots=awaits_slots,
                 cancel_requested=cancel_requested,
                 woken=tx.woken,
             )
@@ -255,10 +254,9 @@ class SqliteBackend(
     ) -> list[Reaped]:
         asked = self.clock.micros()
         with self._writing() as tx:
-            steps_left = owner is None and queue is None and flows.sweep(tx)
             reaped = reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
-        if steps_left:
-            self._go_on()
+        if owner is None and queue is None:
+            self._sweep_flows()
         return reaped
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
@@ -294,15 +292,16 @@ class SqliteBackend(
     # Transactions of callers
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        steps = enqueueing.joining(envelopes, self.clock.micros())
-        return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
+        now = self.clock.micros()
+        steps = enqueueing.joining(envelopes, now, self._flow_steps)
+        return as_statements(steps, lambda step: foreign(self._sql[step.name], at(now, step.parameters), style))
 
     def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
         return as_statements(showing(job_id), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         tx = Transaction(CallersConnection(run, style), self._sql, self.clock.micros())
-        return settle_fenced(tx, settlement)
+        return settle_fenced(tx, settlement, self._look_at_flows)
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
@@ -313,7 +312,8 @@ class SqliteBackend(
     def begin(self, *, at_most: float) -> SqliteCompletion:
         if in_the_way.get() is self:
             raise waits_for_itself()
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._wake)
+        clock, wake, look = self.clock, self._wake, self._look_at_flows
+        return SqliteCompletion(self._connections, self._sql, clock=clock, at_most=at_most, wake=wake, look=look)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:

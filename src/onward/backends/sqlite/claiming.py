@@ -7,7 +7,6 @@ walk chooses among them (`onward.backends.sqlite.lanes`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +20,7 @@ from onward.flow.walk import PLAIN, Pick
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 
-__all__ = ["Claimed", "adopted", "claim", "nothing_to_do", "open_queues", "promote", "take", "work_from"]
+__all__ = ["adopted", "claim", "nothing_to_do", "open_queues", "take", "work_from"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _LONG = 64 * 1024  # bytes: sealed jobs longer than this are read one by one, so that a claim's bytes fit into one value
@@ -49,14 +48,6 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     sealed: bytes = b""
     lane: str | None = None
     probe: float = 0
-
-
-class Claimed(NamedTuple):
-    """What a claim has found."""
-
-    leases: list[Lease]
-    more: bool = False
-    awaits_slots: bool = False
 
 
 _decode = msgspec.json.Decoder(list[_Job]).decode
@@ -92,67 +83,35 @@ def work_from(tx: Transaction, queue: str) -> int | None:
     return min((at for at in known if at is not None), default=None)
 
 
-def promote(tx: Transaction, queues: Sequence[str], limit: int) -> int:
-    """Cancel what has expired and make available what is due, up to the limit in each queue."""
-    promoted = 0
-    for queue in queues:
-        late = tx.value("past_its_time", (queue, tx.now))
-        if not late:
-            continue
-        expired = [rowid for (rowid,) in tx.rows("expired", (queue, tx.now, limit))]
-        if expired:
-            cancel_waiting(tx, expired, "expired")
-        promoted += tx.run("promote", (queue, tx.now, limit))
-        if late == 2:
-            promoted += promote_booked(tx, queue)
-    return promoted
-
-
 def claim(
     tx: Transaction,
     claim: Claim,
     queues: Sequence[str],
+    released: frozenset[str],
+    seen: LanesSeen,
     *,
     owner: str,
     expires_at: int,
-    released: frozenset[str],
-    seen: LanesSeen,
-) -> Claimed:
-    """Claim the next jobs of these queues for this owner, without those that this turn released."""
-    plain = _candidates(tx, claim, queues, released, seen) if seen.queues.isdisjoint(queues) else None
-    if plain is None:
-        return _claim_by_lanes(tx, claim, queues, owner=owner, expires_at=expires_at, released=released, seen=seen)
-    jobs, more = plain
-    if more:
-        tx.wakes = True
-    if jobs:
-        tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
-    return Claimed(_leases(tx, jobs, owner, expires_at))
+) -> tuple[list[Lease], bool, bool]:
+    """Promote what is due and claim the next jobs, without those that this turn released.
 
-
-def _claim_by_lanes(
-    tx: Transaction,
-    claim: Claim,
-    queues: Sequence[str],
-    *,
-    owner: str,
-    expires_at: int,
-    released: frozenset[str],
-    seen: LanesSeen,
-) -> Claimed:
+    Return the leases, whether another claim would find more at once, and whether jobs wait for slots of this process.
+    """
+    jobs = _candidates(tx, claim, queues, released, seen)
+    if jobs is not None:
+        if jobs:
+            tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
+        return _leases(tx, jobs, owner, expires_at), False, False
+    for queue in queues:
+        _promote_late(tx, queue, claim.limit)
     found, limited = walk_lanes(tx, seen, claim, queues, released)
-    picks = found.picks
-    tx.wakes = tx.wakes or found.more or found.awaits_slots or len(picks) >= claim.limit
-    if not picks:
-        return Claimed([], found.more, found.awaits_slots)
-    jobs = _picked(tx, picks)
-    # The runs of plain jobs are counted by the lane that this gives them.
-    counted = [pick.job.rowid for pick in picks if pick.job.queue in limited] if limited else []
-    others = [pick.job.rowid for pick in picks if pick.job.queue not in limited]
-    for name, rowids in (("claim", others), ("claim_counted", counted)):
-        if rowids:
+    jobs = _picked(tx, found.picks) if found.picks else []
+    for name, among in (("claim_counted", True), ("claim", False)):
+        # The runs of plain jobs are counted by the lane that the first of these gives them.
+        if rowids := [job.rowid for job in jobs if (job.queue in limited) is among]:
             tx.run(name, (owner, tx.now, as_json(rowids)))
-    return Claimed(_leases(tx, jobs, owner, expires_at), found.more, found.awaits_slots)
+    tx.wakes = tx.wakes or found.more or found.awaits_slots or len(jobs) >= claim.limit
+    return _leases(tx, jobs, owner, expires_at), found.more, found.awaits_slots
 
 
 def _picked(tx: Transaction, picks: Sequence[Pick[LineJob]]) -> list[_Job]:
@@ -184,37 +143,70 @@ def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
 
 def _candidates(
     tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str], seen: LanesSeen
-) -> tuple[list[_Job], bool] | None:
-    """Return the jobs to claim, and whether more are left; a suspect only if it comes first, and then alone.
+) -> list[_Job] | None:
+    """Return the jobs to claim; a suspect only if it comes first, and then alone.
 
     None if lanes or a limit decide in one of these queues.
     """
+    if not seen.queues.isdisjoint(queues):
+        return None
     chosen: list[_Job] = []
-    more = False
     for queue in queues:
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
-        if wanted == 0 and more:
+        if wanted == 0 and tx.wakes:
+            _promote_late(tx, queue, claim.limit)
             continue
         # One more than needed says whether to wake another worker: one that is woken for nothing delays the next wake.
-        jobs, lanes_decide = _first(tx, queue, wanted + len(released) + 1)
-        if lanes_decide:
+        jobs = _first(tx, queue, wanted + len(released) + 1, claim.limit)
+        if jobs is None:
             seen.queues.add(queue)
             return None
         if released:
             jobs = [job for job in jobs if job.id not in released]
         suspect = next((place for place, job in enumerate(jobs[:wanted]) if job.crashes), None)
         if suspect is not None:
-            return (chosen + jobs[:suspect]) or jobs[:1], True
+            tx.wakes = True
+            return (chosen + jobs[:suspect]) or jobs[:1]
         chosen += jobs[:wanted]
-        more = more or len(jobs) > wanted
-    return chosen, more
+        if len(jobs) > wanted:
+            tx.wakes = True
+    return chosen
 
 
-def _first(tx: Transaction, queue: str, limit: int) -> tuple[list[_Job], bool]:
-    """Return the first available plain jobs of a queue, and whether lanes or a limit decide there."""
-    found = tx.row("candidates", (queue, tx.now, limit, _LONG))
+def _first(tx: Transaction, queue: str, count: int, most_promoted: int) -> list[_Job] | None:
+    """Return the first plain jobs of a queue; None if lanes or a limit decide there."""
+    jobs = _read(tx, tx.row("candidates", (queue, tx.now, count, _LONG, 0)), queue)
+    if jobs:
+        return jobs
+    late, lanes_decide = _late(tx, queue)
+    if late:
+        _promote(tx, queue, late, most_promoted)
+        jobs = _read(tx, tx.row("candidates", (queue, tx.now, count, _LONG, 1)), queue)
+        lanes_decide = not jobs and _late(tx, queue)[1]
+    return None if lanes_decide else jobs
+
+
+def _late(tx: Transaction, queue: str) -> Row:
+    """Return a row of `past_its_time`."""
+    found = tx.row("past_its_time", (queue, tx.now))
     assert found is not None
-    return _read(tx, found, queue), found[2]
+    return found
+
+
+def _promote_late(tx: Transaction, queue: str, limit: int) -> None:
+    late, _ = _late(tx, queue)
+    if late:
+        _promote(tx, queue, late, limit)
+
+
+def _promote(tx: Transaction, queue: str, late: int, limit: int) -> None:
+    """Cancel what has expired in a queue and make available what is due, up to the limit."""
+    expired = [rowid for (rowid,) in tx.rows("expired", (queue, tx.now, limit))]
+    if expired:
+        cancel_waiting(tx, expired, "expired")
+    tx.promoted += tx.run("promote", (queue, tx.now, limit))
+    if late == 2:
+        tx.promoted += promote_booked(tx, queue)
 
 
 def _read(tx: Transaction, found: Row | None, queue: str) -> list[_Job]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from onward.backends.sqlite import flows, settling
+from onward.backends.sqlite import settling
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.joining import foreign
@@ -45,12 +45,15 @@ class SqliteCompletion:
         clock: Clock,
         at_most: float,
         wake: Callable[[], None],
+        look: Callable[[Transaction], None],
     ) -> None:
+        """``look``: what is done last, if flows were touched."""
         self._connections = connections
         self._sql = sql
         self._clock = clock
         self._at_most = at_most
         self._wake = wake
+        self._look = look
         self._over = False
         self._deciding = threading.Lock()  # taken by the commit and by the timer: the first one wins
         self._late = False
@@ -82,7 +85,7 @@ class SqliteCompletion:
             self._refuse_if_ended()
             self._timer.cancel()
             tx = Transaction(self.connection, self._sql, self._clock.micros())
-            settled = settle_fenced(tx, settlement)
+            settled = settle_fenced(tx, settlement, self._look)
             self._wakes = tx.wakes
             return settled
 
@@ -176,7 +179,7 @@ class SqliteCompletion:
         return sqlite3.SQLITE_DENY if ends or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
-def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+def settle_fenced(tx: Transaction, settlement: Settlement, look: Callable[[Transaction], None]) -> Settled:
     """Settle under the owner that the lease has now: an adoption may have changed it."""
     lease = settlement.lease
     found = tx.row("lease_owner", (lease.envelope.id, lease.token))
@@ -186,7 +189,7 @@ def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
     items = [under(settlement, owner)]
     (settled,) = settling.settle(tx, owner, items, any_asked=False, any_keyed=True, one_by_one=True)
     if tx.touched:
-        flows.look(tx)
+        look(tx)
     return settled
 
 

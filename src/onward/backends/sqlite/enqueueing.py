@@ -6,17 +6,16 @@ In a transaction of the backend, or in a caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
 
 from onward.backend import AWAITS_NODE, Enqueued, never_due
-from onward.backends.sql.statements import Named, NamedSteps
-from onward.backends.sqlite.flows import looking, touch
-from onward.backends.sqlite.transaction import Row, Touched, Transaction, Transactions, as_json
-from onward.flow.graph import Node, NodeState, planned
+from onward.backends.sql.flow_members import PLAIN, count_added, place_of, store_flows
+from onward.backends.sql.flows import FlowSteps, Touched, touch
+from onward.backends.sql.statements import Named, NamedSteps, ask
+from onward.backends.sqlite.transaction import Row, Transaction, Transactions, as_json
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -100,7 +99,7 @@ def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = F
     ]
 
 
-def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope], now: int, flows: FlowSteps) -> NamedSteps[list[Enqueued]]:
     """Store envelopes within a caller's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
@@ -121,7 +120,7 @@ def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued
         rows = yield Named("enqueue_alike_or_not", batch.parameters(now))
         stored.update(job_id for (job_id,) in rows)
     if touched:
-        yield from looking(touched, now)
+        yield from flows.looking(touched)
     return [answers.get(at) or _answer(envelope, stored) for at, envelope in enumerate(envelopes)]
 
 
@@ -134,10 +133,11 @@ def _answer(envelope: Envelope, stored: set[str]) -> Enqueued:
 
 def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
     """Move waiting jobs to the finished, as cancelled."""
-    listed = as_json(rowids)
-    cancelled = tx.run("cancel_waiting", (listed, tx.now, reason))
-    touch(tx.touched, tx.rows("forget_waiting", (listed,)))
-    return cancelled
+    jobs = list(rowids)
+    tx.ask("cancel_waiting", jobs=jobs, reason=reason)
+    gone = tx.ask("forget_waiting", jobs=jobs).rows()
+    touch(tx.touched, gone)
+    return len(gone)
 
 
 class _Batch:
@@ -251,9 +251,8 @@ def _adding(
     if state == State.EXECUTING:
         yield Named("take_key_away", (rowid, reason))
     else:
-        listed = as_json([rowid])
-        yield Named("cancel_waiting", (listed, now, reason))
-        touch(touched, map(tuple, (yield Named("forget_waiting", (listed,)))))
+        yield from ask("cancel_waiting", jobs=[rowid], reason=reason)
+        touch(touched, (yield from ask("forget_waiting", jobs=[rowid])))
     yield insert
     return Enqueued(envelope.id)
 
@@ -265,96 +264,27 @@ def _existing(job_id: str) -> Enqueued:
 # Members of flows.
 
 
-class _Place(NamedTuple):
-    """A node to which jobs are added."""
-
-    flow: str
-    node: str
-
-
-class _Standing(NamedTuple):
-    """What becomes of a job that is added there."""
-
-    waits: bool = False
-    ends: bool = False  # what is added is to be cancelled
-
-
-_PLAIN = _Standing()  # a member whose flow is not there is a plain job
-
-
 def _add_members(
     envelopes: Sequence[Envelope], now: int, touched: Touched, *, retried: bool = False
 ) -> NamedSteps[list[Enqueued]]:
     """Store members of flows, and the flows that come with them."""
-    for envelope in envelopes:
-        if envelope.plan is not None:
-            yield from _store_flow(envelope, envelopes, now, touched)
-    standing = yield from _standing(envelopes)
+    standing = yield from store_flows(envelopes, touched)
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
     waits: dict[Hashable, bool] = {}
     answers: dict[int, Enqueued] = {}
     for at, envelope in enumerate(envelopes):
-        place = _place(envelope)
+        place = place_of(envelope)
+        waiting = standing.get(place, PLAIN).waits
         if envelope.unique_key is None:
             kind = place, _kind(envelope)
             batches[kind].add(envelope)
-            waits[kind] = standing.get(place, _PLAIN).waits
+            waits[kind] = waiting
         else:
-            waiting = standing.get(place, _PLAIN).waits
             answers[at] = yield from _adding(envelope, now, touched, retried=retried, waits=waiting)
     stored: set[str] = set()
     for each, batch in batches.items():
         rows = yield Named("enqueue_members", batch.of_members(now, waits=waits[each], retried=retried))
         stored.update(job_id for (job_id,) in rows)
     told = [answers.get(at) or _answer(envelope, stored) for at, envelope in enumerate(envelopes)]
-    added = Counter(_place(each) for each, answer in zip(envelopes, told, strict=True) if answer.created)
-    yield from _count({place: number for place, number in added.items() if place in standing}, standing, now, touched)
+    yield from count_added(envelopes, told, standing, touched)
     return told
-
-
-def _place(envelope: Envelope) -> _Place:
-    return _Place(envelope.flow or "", envelope.node or "")
-
-
-def _store_flow(first: Envelope, envelopes: Sequence[Envelope], now: int, touched: Touched) -> NamedSteps[None]:
-    """Store a flow and its nodes, unless they are there."""
-    plan, flow_id = first.plan, first.flow
-    assert plan is not None
-    assert flow_id is not None
-    if not (yield Named("store_flow", (flow_id, plan.name, now, int(plan.stop_on_failure), int(plan.closed)))):
-        return
-    nodes = planned(plan.nodes)
-    yield Named("store_nodes", (flow_id, as_json([_node(node) for node in nodes])))
-    filled = {envelope.node for envelope in envelopes if envelope.flow == flow_id}
-    if plan.closed and any(node.state is NodeState.OPEN and node.name not in filled for node in nodes):
-        touched.add((flow_id, None))  # a node without jobs is over as soon as it is open
-
-
-def _node(node: Node) -> tuple[object, ...]:
-    return node.name, node.after, node.when, node.state.value
-
-
-def _standing(envelopes: Sequence[Envelope]) -> NamedSteps[dict[_Place, _Standing]]:
-    names: defaultdict[str, set[str]] = defaultdict(set)
-    for envelope in envelopes:
-        names[envelope.flow or ""].add(envelope.node or "")
-    found: dict[_Place, _Standing] = {}
-    for flow_id, nodes in names.items():
-        for name, state, ends in (yield Named("node_states", (flow_id, as_json(sorted(nodes))))):
-            waits = state != NodeState.OPEN
-            found[_Place(flow_id, name)] = _Standing(
-                waits=waits, ends=bool(ends) or (waits and state != NodeState.WAITING)
-            )
-    return found
-
-
-def _count(added: dict[_Place, int], standing: dict[_Place, _Standing], now: int, touched: Touched) -> NamedSteps[None]:
-    """Count what was added to each node, and have what is not wanted any more cancelled."""
-    ends: defaultdict[str, bool] = defaultdict(bool)
-    for place, number in added.items():
-        yield Named("count_added", (*place, number, int(standing[place].ends)))
-        ends[place.flow] = ends[place.flow] or standing[place].ends
-    for flow_id, unswept in ends.items():
-        yield Named("note_added", (flow_id, now, int(unswept)))
-        if unswept:
-            touched.add((flow_id, None))

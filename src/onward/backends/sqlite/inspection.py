@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
-from onward.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Replayed
+from onward.backend import Hold, Lease, Pruned, Query, QueuePage, Replayed
 from onward.backends.sql import rows
+from onward.backends.sql.flows import FlowSteps
+from onward.backends.sql.holds import HoldKey
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.backends.sql.overview import overview
-from onward.backends.sqlite import flows, holds
+from onward.backends.sql.overview import SqlOverview
+from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
-from onward.backends.sqlite.transaction import Transaction, as_json
+from onward.backends.sqlite.transaction import Transaction, Transactions, as_json
+from onward.contract.snapshot import LOOK_SECONDS
 from onward.job.states import State, state_named
 
 __all__ = ["SqliteInspection"]
 
+Result = TypeVar("Result")
+
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class SqliteInspection(SqlInspection[Transaction]):
+class SqliteInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
+
+    _transactions: Transactions
+    _flow_steps: FlowSteps
 
     @abstractmethod
     def _shrink(self) -> None:
@@ -36,8 +45,12 @@ class SqliteInspection(SqlInspection[Transaction]):
 
         return rows.queue_page(self._read(look), limit)
 
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview(tx, at_most))
+    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+        with self._transactions.reading_briefly(LOOK_SECONDS) as tx:
+            return act(tx)
+
+    def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[rows.Row]:
+        return tx.rows("holds", (as_json(keys),))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         def act(tx: Transaction) -> dict[str, State]:
@@ -47,7 +60,7 @@ class SqliteInspection(SqlInspection[Transaction]):
             if waiting:
                 cancel_waiting(tx, waiting, reason)
             if running:
-                tx.run("ask_to_cancel", (as_json(running), reason))
+                tx.ask("ask_to_cancel", jobs=running, reason=reason)
             return {job_id: state_named(state) for _, job_id, state, _ in found}
 
         states = self._write(act)
@@ -66,7 +79,13 @@ class SqliteInspection(SqlInspection[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
+        return self._write(lambda tx: _replay(tx, query, self._replayed, fresh=fresh))
+
+    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        """Let members wait in their nodes, and look; return why some have ended again."""
+        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members))
+        tx.woken += [job.id for job in opened]
+        return ended_again
 
     def prune(
         self,
@@ -113,7 +132,10 @@ class SqliteInspection(SqlInspection[Transaction]):
         return self._write(lambda tx: tx.run("progress", noted) == 1)
 
 
-def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
+_Replayed = Callable[[Transaction, Mapping[str, tuple[str, str]]], dict[str, str]]
+
+
+def _replay(tx: Transaction, query: Query, replayed_members: _Replayed, *, fresh: bool) -> Replayed:
     named = tx.rows("tombstones_among", (as_json(query.ids or ()),))
     replayed = Replayed(ids=[], skipped={job_id: "tombstone" for (job_id,) in named})
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
@@ -134,7 +156,7 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
         tx.wakes = True
         tx.rows("forget_finished", (as_json(replayed.ids),))
     if members:
-        ended_again = flows.replayed(tx, members)
+        ended_again = replayed_members(tx, members)
         kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
         return Replayed(ids=kept, skipped=replayed.skipped | ended_again)
     return replayed

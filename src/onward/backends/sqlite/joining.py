@@ -11,10 +11,15 @@ from onward.backends.sqlite.transaction import Row, as_json
 from onward.contract.transactions import Rows, Statement, Style
 from onward.errors import TransactionError
 
-__all__ = ["check_file", "foreign"]
+__all__ = ["at", "check_file", "foreign"]
 
 _NUMBERED = re.compile(r"\?(\d+)")
 _NAMED = re.compile(r"(?<![\w:]):([a-z_]+)")
+
+
+def at(now: int, values: Row | Mapping[str, object]) -> Row | Mapping[str, object]:
+    """Return the values of a statement that is run at this time."""
+    return {**values, "now": now} if isinstance(values, Mapping) else values
 
 
 def foreign(sql: str, values: Row | Mapping[str, object], style: Style) -> Statement:

@@ -58,11 +58,11 @@ SELECT rowid, id, state FROM onward_jobs INDEXED BY onward_jobs_held_idx WHERE k
 UPDATE onward_jobs SET key_held = NULL, cancel_reason = coalesce(cancel_reason, ?2) WHERE rowid = ?1;
 
 -- name: open_session
-INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
-VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version)
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description)
+VALUES (:owner, :expires_at, :lease_for, :host, :pid, :version, :description)
 ON CONFLICT (owner) DO UPDATE
    SET expires_at = excluded.expires_at, lease_for = excluded.lease_for, host = excluded.host, pid = excluded.pid,
-       version = excluded.version;
+       version = excluded.version, description = excluded.description;
 
 -- name: session
 -- What a turn must know of its session, and what it need not look for: is any of its jobs asked to cancel, does any carry
@@ -150,7 +150,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_
        OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: past_its_time
--- Whether anything of this queue has expired or is due; 2: what was booked is due.
+-- Whether anything of this queue has expired or is due; 2: what was booked is due.  And whether lanes or a limit decide.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
             THEN 2
@@ -159,7 +159,10 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_id
                             AND expires_at <= ?2)
               OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
                           WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
-       END AS late;
+       END AS late,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                WHERE queue = ?1 AND state = 'available' AND lane <> '')
+       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide;
 
 -- name: expired
 SELECT rowid
@@ -190,22 +193,34 @@ UPDATE onward_jobs SET state = 'available', booked = NULL
 -- turn to cancel.  The token is that of the claim that follows.
 -- All of them in one row, because at every row the driver lets go of the interpreter's lock and has to wait for it again:
 -- the columns as JSON, without those that a job which is claimed for the first time leaves at their defaults; and the
--- sealed bytes end to end, but for long ones.  And whether lanes or a limit decide here: then a walk chooses instead.
+-- sealed bytes end to end, but for long ones.
+-- None where lanes or a limit decide, for then a walk chooses; and none, unless ?5, where anything is past its time.  Then
+-- `past_its_time` says why: a statement for itself in every turn would cost more than the looks do.
 SELECT json_group_array(
          iif(attempts + crashes + interruptions + waits = 0
                AND coalesce(parked_since, spent, idempotency_key, single_instance, flow) IS NULL,
              json_array(rowid, id, delivery + 1, length(sealed)),
              json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
                         spent, idempotency_key, idempotency_ttl, single_instance, flow IS NOT NULL))) AS columns,
-       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
-       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
-                WHERE queue = ?1 AND state = 'available' AND lane <> '')
-       OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) AS lanes_decide
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
          WHERE queue = ?1 AND state = 'available' AND (lane IS NULL OR lane = '') AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY rank, available_at, id
-         LIMIT ?3);
+         LIMIT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                  WHERE queue = ?1 AND state = 'available' AND lane <> '')
+                      OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ?1) THEN 0
+                    WHEN ?5 THEN ?3
+                    WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked = 1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                                  WHERE queue = ?1 AND expires_at IS NOT NULL
+                                    AND state IN ('scheduled', 'available', 'retryable') AND expires_at <= ?2)
+                      OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                  WHERE queue = ?1 AND booked IS NULL AND state IN ('scheduled', 'retryable')
+                                    AND available_at <= ?2) THEN 0
+                    ELSE ?3
+               END);
 
 -- name: candidates_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
@@ -468,15 +483,15 @@ INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
        single_instance, lane, cost, flow, node, reason, progress, sealed)
-SELECT id, 'cancelled', ?2, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+SELECT id, 'cancelled', :now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, flow, node, ?3, progress, sealed
+       single_instance, lane, cost, flow, node, :reason, progress, sealed
   FROM onward_jobs
- WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing';
+ WHERE rowid IN (SELECT value FROM json_each(:jobs)) AND state <> 'executing';
 
 -- name: forget_waiting
 -- And tell which of them were members, of which nodes.
-DELETE FROM onward_jobs WHERE rowid IN (SELECT value FROM json_each(?1)) AND state <> 'executing' RETURNING flow, node;
+DELETE FROM onward_jobs WHERE rowid IN (SELECT value FROM json_each(:jobs)) AND state <> 'executing' RETURNING flow, node;
 
 -- name: states_of
 -- And whether a job waits for its node: then it cannot be made due.
@@ -485,8 +500,9 @@ SELECT job.rowid, job.id, job.state, job.state = 'scheduled' AND job.awaits IS '
 
 -- name: ask_to_cancel
 -- The first reason stands.
-UPDATE onward_jobs SET cancel_reason = coalesce(cancel_reason, ?2)
- WHERE rowid IN (SELECT value FROM json_each(?1)) AND state = 'executing';
+UPDATE onward_jobs SET cancel_reason = coalesce(cancel_reason, :reason)
+ WHERE rowid IN (SELECT value FROM json_each(:jobs)) AND state = 'executing'
+RETURNING id;
 
 -- name: make_due
 UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
@@ -495,7 +511,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2, booked = NULL
 -- name: pick
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
-       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason,
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
@@ -504,7 +520,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
-       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, NULL,
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
@@ -726,7 +742,73 @@ WITH RECURSIVE queues (name) AS (
       FROM queues
      WHERE name IS NOT NULL
 )
-SELECT name, counts ->> 0, counts ->> 1 FROM later;
+SELECT name, counts ->> 0, counts ->> 1,
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked IS NULL AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1),
+       (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE queue = name AND booked = 1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1)
+  FROM later;
+
+-- name: overview_oldest
+-- From line to line along the indexes, to the first job of each: of a queue and a priority, and of a lane besides.  After so many
+-- lines of a queue on to the next one.  (Not by comparing rows of values: SQLite would pass over every job of a line.)
+WITH RECURSIVE plain (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > '' ORDER BY queue, rank, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                          WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = job.queue AND rank > job.rank
+                          ORDER BY rank, available_at LIMIT 1)),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                      WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue > job.queue
+                      ORDER BY queue, rank, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+     LIMIT :steps
+), laned (place, before, number) AS (
+    SELECT (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+             WHERE state = 'available' AND lane <> '' AND queue > '' ORDER BY queue, rank, lane, available_at LIMIT 1),
+           NULL, 0
+     UNION ALL
+    SELECT coalesce(iif(job.queue IS before AND number + 1 >= :lines, NULL,
+                        coalesce((SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank = job.rank AND lane > job.lane
+                                   ORDER BY lane, available_at LIMIT 1),
+                                 (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                   WHERE state = 'available' AND lane <> '' AND queue = job.queue AND rank > job.rank
+                                   ORDER BY rank, lane, available_at LIMIT 1))),
+                    (SELECT rowid FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                      WHERE state = 'available' AND lane <> '' AND queue > job.queue
+                      ORDER BY queue, rank, lane, available_at LIMIT 1)),
+           job.queue, iif(job.queue IS before, number + 1, 1)
+      FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place
+     LIMIT :steps
+)
+SELECT job.queue, job.available_at FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
+ UNION ALL
+SELECT job.queue, job.available_at FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place;
+
+-- name: ahead
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE state = 'available' AND (lane IS NULL OR lane = '') AND queue = :queue
+           AND (rank, available_at, id) < (:rank, :available_at, :id)
+         LIMIT :at_most);
+
+-- name: ahead_in_lane
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+         WHERE state = 'available' AND lane <> '' AND queue = :queue AND rank = :rank AND lane = :lane
+           AND (available_at, id) < (:available_at, :id)
+         LIMIT :at_most);
+
+-- name: pauses
+SELECT name, paused_at FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: clock
+SELECT :now;
 
 -- name: overview_running_by_queue
 SELECT queue, count(*)
@@ -736,7 +818,8 @@ SELECT queue, count(*)
 -- name: sessions
 SELECT owner, lease_for, host, pid, version, expires_at,
        (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
-         WHERE onward_jobs.owner = session.owner AND state = 'executing')
+         WHERE onward_jobs.owner = session.owner AND state = 'executing'),
+       description
   FROM onward_sessions AS session
  ORDER BY owner;
 
@@ -890,6 +973,9 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_running, chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
+-- name: stop_claims
+SELECT 1;
+
 -- name: lock_limits
 -- There is nothing to lock: whoever writes has the file alone.
 SELECT 1;
@@ -947,19 +1033,19 @@ DELETE FROM onward_gates
 -- the lock of the flow's row.
 
 -- name: store_flow
-INSERT INTO onward_flows (id, name, created_at, added_at, stop_on_failure, closed) VALUES (?1, ?2, ?3, ?3, ?4, ?5)
+INSERT INTO onward_flows (id, name, created_at, stop_on_failure, closed) VALUES (:flow, :named, :now, :stop_on_failure, :closed)
 ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: store_nodes
 INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
-SELECT ?1, new.value ->> 0, new.key, new.value -> 1, new.value ->> 2, new.value ->> 3 FROM json_each(?2) AS new;
+SELECT :flow, new.value ->> 0, new.key, new.value -> 1, new.value ->> 2, new.value ->> 3 FROM json_each(:nodes) AS new;
 
 -- name: node_states
-SELECT node.name, node.state, flow.stopped OR flow.cancelled IS NOT NULL
-  FROM onward_flows AS flow CROSS JOIN json_each(?2) AS wanted
- CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = wanted.value
- WHERE flow.id = ?1;
+SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT NULL
+  FROM json_each(:places) AS wanted
+ CROSS JOIN onward_flows AS flow ON flow.id = wanted.value ->> 0
+ CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = wanted.value ->> 1;
 
 -- name: enqueue_members
 -- Like `enqueue_alike_or_not`, of one node.  ?17: an id that is finished is left out, too.
@@ -981,16 +1067,18 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: count_added
-UPDATE onward_nodes SET total = total + ?3, swept = iif(?4, '', swept) WHERE flow = ?1 AND name = ?2;
-
--- name: note_added
-UPDATE onward_flows SET added_at = ?2, unswept = max(unswept, ?3) WHERE id = ?1;
+-- [[flow, node, number], …].  An upsert of rows that are there: an update would go through all nodes for each.
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, total, added_at)
+SELECT new.value ->> 0, new.value ->> 1, 0, '[]', 'succeeded', 'open', new.value ->> 2, :now
+  FROM json_each(:added) AS new
+ WHERE true
+ON CONFLICT (flow, name) DO UPDATE SET total = total + excluded.total, added_at = excluded.added_at;
 
 -- name: flows_to_look_at
--- Of the flows in whose nodes a job has ended, [[flow, node], …], those in which something changes: it was the last live
+-- Of the nodes in which a job has ended, [[flow, node, job], …], those by which something changes: it was the last live
 -- job of its node, or the first that failed, or a step was left.
-SELECT flow.id
-  FROM json_each(?1) AS touched
+SELECT flow.id, node.name, NULL, 1
+  FROM json_each(:places) AS touched
  CROSS JOIN onward_flows AS flow ON flow.id = touched.value ->> 0
  CROSS JOIN onward_nodes AS node ON node.flow = flow.id AND node.name = touched.value ->> 1
  WHERE flow.unswept
@@ -1001,118 +1089,140 @@ SELECT flow.id
                                     WHERE onward_finished.flow = touched.value ->> 0 AND onward_finished.node = touched.value ->> 1
                                       AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled'));
 
--- name: flow
-SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at FROM onward_flows WHERE id = ?1;
+-- name: flows_among
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows
+ WHERE id IN (SELECT value FROM json_each(:flows));
 
 -- name: nodes_of
-SELECT place, name, comes_after, opens_when, state, failed, total, swept FROM onward_nodes WHERE flow = ?1;
+SELECT flow, place, name, comes_after, opens_when, state, failed, total
+  FROM onward_nodes
+ WHERE flow IN (SELECT value FROM json_each(:flows));
+
+-- name: nodes_now
+-- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
+SELECT flow, place, name, comes_after, opens_when, state,
+       failed OR state IN ('waiting', 'open')
+                 AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
+                              WHERE onward_finished.flow = node.flow AND onward_finished.node = node.name
+                                AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled')),
+       swept,
+       state NOT IN ('completed', 'failed')
+       AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
+                WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name AND onward_jobs.flow IS NOT NULL)
+  FROM onward_nodes AS node
+ WHERE flow IN (SELECT value FROM json_each(:flows));
 
 -- name: live_nodes
 -- Of these nodes, those of which a job is live.
-SELECT wanted.value FROM json_each(?2) AS wanted
+SELECT wanted.value FROM json_each(:nodes) AS wanted
  WHERE EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
-                WHERE flow = ?1 AND node = wanted.value AND flow IS NOT NULL);
+                WHERE flow = :flow AND node = wanted.value AND flow IS NOT NULL);
 
 -- name: failed_nodes
 -- Of these nodes, those of which a job has failed.
-SELECT wanted.value FROM json_each(?2) AS wanted
+SELECT wanted.value FROM json_each(:nodes) AS wanted
  WHERE EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
-                WHERE flow = ?1 AND node = wanted.value AND flow IS NOT NULL AND state IN ('discarded', 'cancelled'));
+                WHERE flow = :flow AND node = wanted.value AND flow IS NOT NULL AND state IN ('discarded', 'cancelled'));
 
 -- name: change_nodes
--- [[name, state, failed, swept], …].  An upsert of rows that are there: an update would go through all nodes for each.
+-- [[flow, name, state, failed, swept], …].  An upsert, as above.
 INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, failed, swept)
-SELECT ?1, new.value ->> 0, 0, '[]', 'succeeded', new.value ->> 1, new.value ->> 2, new.value ->> 3
-  FROM json_each(?2) AS new
+SELECT new.value ->> 0, new.value ->> 1, 0, '[]', 'succeeded', new.value ->> 2, new.value ->> 3, new.value ->> 4
+  FROM json_each(:nodes) AS new
  WHERE true
 ON CONFLICT (flow, name) DO UPDATE SET state = excluded.state, failed = excluded.failed, swept = excluded.swept;
 
--- name: change_flow
-UPDATE onward_flows SET stopped = ?2, cancelled = ?3, over_at = ?4, unswept = ?5 WHERE id = ?1;
+-- name: change_flows
+-- [[id, stopped, cancelled, over, unswept], …].
+UPDATE onward_flows
+   SET stopped = new.value ->> 1, cancelled = new.value ->> 2,
+       over_at = iif(new.value ->> 3, coalesce(over_at, :now), NULL), unswept = new.value ->> 4
+  FROM json_each(:flows) AS new
+ WHERE onward_flows.id = new.value ->> 0;
 
 -- name: waiting_members
 SELECT rowid, id
   FROM onward_jobs INDEXED BY onward_jobs_flow_idx
- WHERE flow = ?1 AND node = ?2 AND id > ?3 AND flow IS NOT NULL AND state = 'scheduled' AND awaits IS ''
+ WHERE flow = :flow AND node = :node AND id > :after AND flow IS NOT NULL AND state = 'scheduled' AND awaits IS ''
  ORDER BY id
- LIMIT ?4;
+ LIMIT :limit;
 
 -- name: members_to_end
 SELECT rowid, id, state
   FROM onward_jobs INDEXED BY onward_jobs_flow_idx
- WHERE flow = ?1 AND node = ?2 AND id > ?3 AND flow IS NOT NULL AND (state <> 'executing' OR cancel_reason IS NULL)
+ WHERE flow = :flow AND node = :node AND id > :after AND flow IS NOT NULL AND (state <> 'executing' OR cancel_reason IS NULL)
  ORDER BY id
- LIMIT ?4;
+ LIMIT :limit;
 
 -- name: open_members
--- Their own delay counts from now, ?2; ?3 is the first time that is no instant.
+-- Their own delay counts from now; :never is the first time that is no instant.
 UPDATE onward_jobs
    SET awaits = NULL,
-       available_at = iif(available_at >= 2 * ?3, max(?2, available_at - 2 * ?3), ?2 + max(0, available_at - ?3)),
-       state = iif(iif(available_at >= 2 * ?3, max(?2, available_at - 2 * ?3), ?2 + max(0, available_at - ?3)) <= ?2,
+       available_at = iif(available_at >= 2 * :never, max(:now, available_at - 2 * :never), :now + max(0, available_at - :never)),
+       state = iif(iif(available_at >= 2 * :never, max(:now, available_at - 2 * :never), :now + max(0, available_at - :never)) <= :now,
                    'available', 'scheduled')
- WHERE rowid IN (SELECT value FROM json_each(?1)) AND state = 'scheduled' AND awaits IS ''
-RETURNING id, state;
+ WHERE rowid IN (SELECT value FROM json_each(:jobs)) AND state = 'scheduled' AND awaits IS ''
+RETURNING id, state, queue;
 
 -- name: close_flow
-UPDATE onward_flows SET closed = 1 WHERE id = ?1 AND NOT closed RETURNING id;
+UPDATE onward_flows SET closed = 1 WHERE id = :flow AND NOT closed RETURNING id;
 
 -- name: cancel_flow
 -- The first reason stands.
-UPDATE onward_flows SET cancelled = coalesce(cancelled, ?2), closed = 1, unswept = 1 WHERE id = ?1 AND over_at IS NULL RETURNING id;
-
--- name: sweep_nodes
--- Go through the jobs of these nodes again.
-UPDATE onward_nodes SET swept = '' WHERE flow = ?1 AND name IN (SELECT value FROM json_each(?2));
+UPDATE onward_flows SET cancelled = coalesce(cancelled, :reason), closed = 1 WHERE id = :flow AND over_at IS NULL RETURNING id;
 
 -- name: has_steps_left
-SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = ?1 AND unswept);
+SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
 
--- name: is_leased
-SELECT 1 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
+-- name: lock_lease
+SELECT 1 FROM onward_jobs WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing';
 
 -- name: revive_members
 -- All of a node that failed and may still run; they wait until their node opens.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
-SELECT id, queue, 'scheduled', rank, ?4, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
+SELECT id, queue, 'scheduled', rank, :never, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
        unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job, sealed
   FROM onward_finished INDEXED BY onward_finished_flow_idx
- WHERE flow = ?1 AND node = ?2 AND flow IS NOT NULL AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
-   AND (expires_at IS NULL OR expires_at > ?3)
+ WHERE flow = :flow AND node = :node AND flow IS NOT NULL AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
+   AND (expires_at IS NULL OR expires_at > :now)
 ON CONFLICT DO NOTHING
 RETURNING id;
 
+-- name: forget_revived
+DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(:ids));
+
 -- name: await_node
 -- Members that were replayed; one whose flow is gone is a plain job.
-UPDATE onward_jobs SET state = 'scheduled', awaits = '', available_at = ?2
- WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'available'
+UPDATE onward_jobs SET state = 'scheduled', awaits = '', available_at = :never
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'available'
    AND EXISTS (SELECT 1 FROM onward_nodes WHERE onward_nodes.flow = onward_jobs.flow AND onward_nodes.name = onward_jobs.node);
 
 -- name: reasons_of
-SELECT done.id, coalesce(done.reason, '') FROM json_each(?1) AS wanted
+SELECT done.id, coalesce(done.reason, '') FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
 -- name: flows
 SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
   FROM onward_flows
- WHERE id < coalesce(?1, x'')
+ WHERE id < coalesce(:after, x'')
  ORDER BY id DESC
- LIMIT ?2;
+ LIMIT :limit;
 
 -- name: flows_running
 SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
   FROM onward_flows INDEXED BY onward_flows_running_idx
- WHERE over_at IS NULL AND id < coalesce(?1, x'')
+ WHERE over_at IS NULL AND id < coalesce(:after, x'')
  ORDER BY id DESC
- LIMIT ?2;
+ LIMIT :limit;
 
 -- name: flows_named
 SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
   FROM onward_flows INDEXED BY onward_flows_name_idx
- WHERE name = ?3 AND id < coalesce(?1, x'') AND (NOT ?4 OR over_at IS NULL)
+ WHERE name = :named AND id < coalesce(:after, x'') AND (NOT :running OR over_at IS NULL)
  ORDER BY id DESC
- LIMIT ?2;
+ LIMIT :limit;
 
 -- name: member_counts
 -- Of each node; every count stops at the limit.
@@ -1120,17 +1230,17 @@ WITH live (node, states) AS MATERIALIZED (
     SELECT node.name, (SELECT json_array(sum(state = 'scheduled'), sum(state = 'available'), sum(state = 'executing'),
                                          sum(state = 'retryable'))
                          FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_flow_idx
-                                WHERE flow = ?1 AND onward_jobs.node = node.name AND flow IS NOT NULL LIMIT ?2))
+                                WHERE flow = :flow AND onward_jobs.node = node.name AND flow IS NOT NULL LIMIT :at_most))
       FROM onward_nodes AS node
-     WHERE node.flow = ?1
+     WHERE node.flow = :flow
 )
 SELECT node, coalesce(states ->> 0, 0), coalesce(states ->> 1, 0), coalesce(states ->> 2, 0), coalesce(states ->> 3, 0),
        (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
-                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'completed' LIMIT ?2)),
+                               WHERE flow = :flow AND done.node = live.node AND flow IS NOT NULL AND state = 'completed' LIMIT :at_most)),
        (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
-                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'discarded' LIMIT ?2)),
+                               WHERE flow = :flow AND done.node = live.node AND flow IS NOT NULL AND state = 'discarded' LIMIT :at_most)),
        (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done INDEXED BY onward_finished_flow_idx
-                               WHERE flow = ?1 AND done.node = live.node AND flow IS NOT NULL AND state = 'cancelled' LIMIT ?2))
+                               WHERE flow = :flow AND done.node = live.node AND flow IS NOT NULL AND state = 'cancelled' LIMIT :at_most))
   FROM live;
 
 -- name: node_names
@@ -1179,19 +1289,23 @@ SELECT id FROM onward_finished INDEXED BY onward_finished_flow_idx
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
-SELECT id, name, unswept, NOT closed AND added_at <= ?1
-  FROM onward_flows AS flow INDEXED BY onward_flows_running_idx
- WHERE over_at IS NULL
-   AND (unswept
-        OR NOT closed AND added_at <= ?1
-        OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node
-                                WHERE node.flow = flow.id AND node.state = 'open'
-                                  AND NOT EXISTS (SELECT 1 FROM onward_jobs AS job INDEXED BY onward_jobs_flow_idx
-                                                   WHERE job.flow = flow.id AND job.node = node.name AND job.flow IS NOT NULL))
-                       OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node
-                                       WHERE node.flow = flow.id AND node.state IN ('waiting', 'open'))))
+SELECT id, name, unswept, left_open
+  FROM (SELECT id, name, unswept, closed,
+               NOT closed AND max(created_at, coalesce((SELECT max(added_at) FROM onward_nodes WHERE onward_nodes.flow = onward_flows.id), 0))
+                              <= :now - :left_open AS left_open
+          FROM onward_flows INDEXED BY onward_flows_running_idx
+         WHERE over_at IS NULL
+         ORDER BY id) AS flow
+ WHERE unswept
+    OR left_open
+    OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node
+                            WHERE node.flow = flow.id AND node.state = 'open'
+                              AND NOT EXISTS (SELECT 1 FROM onward_jobs AS job INDEXED BY onward_jobs_flow_idx
+                                               WHERE job.flow = flow.id AND job.node = node.name AND job.flow IS NOT NULL))
+                   OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node
+                                   WHERE node.flow = flow.id AND node.state IN ('waiting', 'open')))
  ORDER BY id
- LIMIT ?2;
+ LIMIT :limit;
 
 -- name: drop_flows
 -- Those of these that are over and have no job any more.

@@ -16,10 +16,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import change_gate
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sqlite import enqueueing, holds, notes
-from onward.backends.sqlite.flows import touch
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
 from onward.job.lease import Lease
@@ -32,6 +32,7 @@ Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and 
 Fence = tuple[str, int, str]  # id, token, owner
 
 _COMPLETED = applied(State.COMPLETED)
+_ALIKE = attrgetter("reason", "keep")
 # The driver takes 0.3 µs more for every value that is not exactly a str or an int, enums and booleans included.
 _WORD = {state: str.__str__(state) for state in State}
 
@@ -116,7 +117,9 @@ def _gather(
     """Gather the writes of these settlements; return the answers to them if every fence matches."""
     # Most are successes: these are gathered together, without `fate`, because a cancellation does not turn them.
     acks = [each for each in settlements if each.move == "ack"]
-    moves.complete(owner, acks, at=tx.now)
+    members = [each for each in acks if each.lease.member]
+    moves.complete(owner, [each for each in acks if not each.lease.member] if members else acks, at=tx.now)
+    moves.complete(owner, members, at=tx.now, members=True)
     for each in acks:
         if each.failure is not None:
             fence = (each.lease.envelope.id, each.lease.token, owner)
@@ -219,15 +222,16 @@ class Moves:
     ) -> None:
         self._runs.append((*fence, move, _WORD[to], at, duration_ms, failure.kind, failure.message, failure.traceback))
 
-    def complete(self, owner: str, acks: Iterable[Settlement], *, at: int) -> None:
-        for (reason, keep, member), alike in groupby(acks, key=attrgetter("reason", "keep", "lease.member")):
+    def complete(self, owner: str, acks: Iterable[Settlement], *, at: int, members: bool = False) -> None:
+        for (reason, keep), alike in groupby(acks, key=_ALIKE):
             # Those behind a member may want its result.
             ended = self._finished[
-                _End(owner, "completed", at, 1, 0, 0, reason, 2 if member and not keep else int(keep))
+                _End(owner, "completed", at, 1, 0, 0, reason, 2 if members and not keep else int(keep))
             ]
-            ended.members = ended.members or member
+            ended.members = ended.members or members
             for ack in alike:
-                ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep or member else None)
+                lease = ack.lease
+                ended.add(lease.envelope.id, lease.token, ack.result if keep or members else None)
 
     def plan(self, settlement: Settlement, leased: Leased, *, now: int) -> State:
         """Gather the writes of one settlement; return the state that it leads to."""

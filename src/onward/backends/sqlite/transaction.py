@@ -7,25 +7,27 @@ worker after the commit.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from onward.backends.sql.statements import NamedSteps
+from onward.backends.sql.flows import Touched
+from onward.backends.sql.statements import Named, NamedSteps
 from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
 from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
+from onward.errors import BackendUnavailable
 
-__all__ = ["Parameters", "Row", "Touched", "Transaction", "Transactions", "as_json"]
+__all__ = ["Parameters", "Row", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
-Touched = set[
-    tuple[str, str | None]
-]  # flows to look at, and the nodes of which jobs have ended; None: look in any case
 T = TypeVar("T")
+
+_STEPS = 10_000  # of the virtual machine, between two looks at the time
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,13 +69,14 @@ class RunsStatements(Protocol):
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_connection", "_sql", "now", "touched", "wakes", "woken")
+    __slots__ = ("_connection", "_sql", "now", "promoted", "touched", "wakes", "woken")
 
     def __init__(self, connection: RunsStatements, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
         self.wakes = False  # a job became due: wake a worker after the commit
+        self.promoted = 0  # jobs that became due by their time
         self.woken: list[str] = []  # jobs that waited for a key or for their node, and are due now
         self.touched: Touched = set()
 
@@ -112,7 +115,12 @@ class Transaction:
 
     def run_steps(self, steps: NamedSteps[T]) -> T:
         """Run steps that could run on a caller's connection as well."""
-        return run_steps(steps, lambda step: self.rows(step.name, step.parameters))
+        return run_steps(steps, self._step)
+
+    def _step(self, step: Named) -> list[Row]:
+        if isinstance(step.parameters, Mapping):
+            return self.ask(step.name, **step.parameters).found
+        return self.rows(step.name, step.parameters)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -182,6 +190,24 @@ class Transactions:
         """Read one snapshot of the file, whatever is written meanwhile."""
         with self._connections.reading() as connection:
             yield Transaction(connection, self._sql, self._clock.micros())
+
+    @contextmanager
+    def reading_briefly(self, seconds: float) -> Iterator[Transaction]:
+        """Read one snapshot of the file; a statement that runs when the time is over is ended: `BackendUnavailable`."""
+        with self._connections.reading() as connection:
+            ends = time.monotonic() + seconds
+            connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            try:
+                yield Transaction(connection, self._sql, self._clock.micros())
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_INTERRUPT":
+                    raise
+                raise BackendUnavailable(
+                    f"{self._connections.path}: a look took longer than {seconds:g} s and was ended: try again when the "
+                    f"disk is less busy"
+                ) from error
+            finally:
+                connection.set_progress_handler(None, 0)
 
 
 def as_json(values: Sequence[object] | Mapping[str, object]) -> str:

@@ -112,7 +112,7 @@ def _stage(backend, clock, move: Move) -> Stage:
 
 def _without_asking(stored: StoredJob | None) -> StoredJob | None:
     """Return the job without its mark: asking a running job to cancel is no move, it only marks the job."""
-    return stored and msgspec.structs.replace(stored, cancel_requested=False, reason=None)
+    return stored and msgspec.structs.replace(stored, cancel_reason=None, reason=None)
 
 
 @needs("inspection", "delays")

@@ -95,6 +95,31 @@ class FlowsContract:
         assert stage.row() == before
         assert [answer.created for answer in stage.answers] == [True] * 3
 
+    @needs("schedules")
+    @pytest.mark.parametrize("ended", [0, 1, 2])
+    def test_a_flow_that_a_schedule_starts_again_is_stored_once_however_far_it_is(self, backend, clock, ended):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(after="a"))
+        for node in "ab"[:ended]:
+            stage.end(node, ack)
+        before, jobs = stage.row(), {node: stage.jobs(node) for node in "ab"}
+
+        answers = backend.enqueue(stage.all, retried=True)
+
+        assert [answer.created for answer in answers] == [False] * 3
+        assert stage.row() == before
+        assert {node: stage.jobs(node) for node in "ab"} == jobs
+
+    @needs("schedules")
+    def test_the_running_flows_of_a_name_are_found_beyond_a_page(self, backend, clock):
+        stages = [FlowStage(backend, clock, a=Part()) for _ in range(5)]
+        stages[1].end("a", ack)  # those of all, for every flow has the same queue
+        running = [FlowStage(backend, clock, a=Part()) for _ in range(3)]
+
+        page = backend.flows(name="staged", running=True, limit=2)
+        rest = backend.flows(name="staged", running=True, limit=2, after=page[-1].id)
+
+        assert [row.id for row in (*page, *rest)] == [stage.id for stage in reversed(running)]
+
     def test_a_member_whose_flow_is_not_there_is_a_plain_job(self, backend):
         lease = a_lease(backend, flow="gone", node="a")
 

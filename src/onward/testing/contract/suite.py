@@ -43,8 +43,10 @@ from onward.testing.contract.limits import LimitRowsContract, RunningContract
 from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
+from onward.testing.contract.places import LimitedPlacesContract, PlacesContract
 from onward.testing.contract.rates import GatesContract, RatesContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
+from onward.testing.contract.reasons import ReasonsContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
 from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
@@ -113,6 +115,7 @@ class BackendContract(
     RunNowContract,
     OverviewContract,
     SessionListContract,
+    PlacesContract,
     SnapshotsContract,
     ReplayContract,
     SkippedReplayContract,
@@ -147,6 +150,8 @@ class BackendContract(
     RatesContract,
     GatesContract,
     LimitRowsContract,
+    LimitedPlacesContract,
+    ReasonsContract,
     FlowsContract,
     FlowEndsContract,
     FlowRulesContract,

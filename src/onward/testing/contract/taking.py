@@ -6,8 +6,9 @@ import pytest
 
 from onward.backend import Hold, Settlement
 from onward.job.states import State
-from onward.testing.contract.builders import a_lease, a_session, a_turn, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
+from onward.testing.contract.flow_stage import FlowStage, Part
 from onward.testing.contract.stage import Stage
 
 __all__ = ["TakingContract"]
@@ -121,3 +122,15 @@ class TakingContract:
 
         assert list(result.woken) == [second.id]
         assert list(backend.turn(a_turn()).woken) == []
+
+    @needs("flows")
+    @pytest.mark.parametrize("claims", [False, True])
+    def test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened(self, backend, clock, claims):
+        stage = FlowStage(backend, clock, a=Part(), b=Part(2, "a"), c=Part(1, "b"))
+        (lease,) = stage.claim("a")
+        (late,) = stage.make("b", delay=60)
+        backend.grow(lease, [late])
+
+        result = backend.turn(a_turn(Settlement.ack(lease), claim=a_claim(queues=("x",)) if claims else None))
+
+        assert sorted(result.woken) == sorted([*ids(stage.envelopes["b"]), late.id])

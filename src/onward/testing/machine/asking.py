@@ -36,6 +36,8 @@ class AskedModel(Model):
             and (query.states is None or job.state in query.states)
             and query.queue in {None, job.envelope.queue}
             and query.job in {None, job.envelope.job}
+            and query.flow in {None, job.envelope.flow}
+            and query.node in {None, job.envelope.node}
             and (query.after is None or (job.id < query.after if query.newest_first else job.id > query.after))
         ]
         return sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)[: query.limit]
@@ -50,21 +52,36 @@ class AskedModel(Model):
         names = sorted({*live, *self.paused})
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
 
+    @property
+    def every_id(self) -> Sequence[str]:
+        return [*self.live, *self.finished]
+
     def seen_queues(self) -> Sequence[QueueCounts]:
-        """Return the queues of `overview`."""
+        """Return the queues of `look`."""
         return [
             QueueCounts(
-                name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE}
+                name=each.name,
+                paused=each.paused,
+                counts={state: self.counts(each.name)[state] for state in LIVE},
+                oldest_due=self._oldest_due(each.name),
+                paused_at=self.paused.get(each.name),
             )
             for each in self.queues()
         ]
+
+    def _oldest_due(self, queue: str) -> int | None:
+        waiting = [job for job in self.live.values() if job.waiting and job.envelope.queue == queue]
+        due = [job for job in waiting if job.state is State.AVAILABLE or job.available_at <= self.now]
+        return min((job.available_at for job in due), default=None)
 
     def seen_sessions(self) -> Sequence[tuple[str, int, int]]:
         """Return owner, expiry and number of leases of each session."""
         return [(owner, row.expires_at, len(self.held_by(owner))) for owner, row in sorted(self.sessions.items())]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        return [self._cancel(self.live.get(job_id), reason) for job_id in ids]
+        answers = [self._cancel(self.live.get(job_id), reason) for job_id in ids]
+        self.look()
+        return answers
 
     def _cancel(self, job: ModelJob | None, reason: str) -> State | None:
         if job is None:
@@ -79,7 +96,7 @@ class AskedModel(Model):
         return [self._retry(self.live.get(job_id)) for job_id in ids]
 
     def _retry(self, job: ModelJob | None) -> bool:
-        if job is None or job.state not in {State.SCHEDULED, State.RETRYABLE}:
+        if job is None or job.state not in {State.SCHEDULED, State.RETRYABLE} or job.awaits_node:
             return False
         job.state, job.available_at = State.AVAILABLE, self.now
         return True
@@ -94,14 +111,14 @@ class AskedModel(Model):
             elif holder is not None:
                 replayed.skipped[job.id] = f"key held by {holder.id}"
             else:
-                del self.finished[job.id]
-                self.live[job.id] = ModelJob(
-                    job.envelope, State.AVAILABLE, self.now, job.envelope.unique_key, delivery=job.delivery
-                )
+                self.replay_member(job)
                 replayed.ids.append(job.id)
                 if fresh:
                     self.written.pop(job.id, None)
-        return replayed
+        ended_again = self.replayed(replayed.ids)
+        return Replayed(
+            ids=[job_id for job_id in replayed.ids if job_id not in ended_again], skipped=replayed.skipped | ended_again
+        )
 
     def purge(self, query: Query) -> int:
         doomed = self._matching(query, FINISHED)
@@ -114,14 +131,14 @@ class AskedModel(Model):
         removed: Counter[State] = Counter()
         for job in [*self.finished.values()]:
             cutoff = self.now - TOMBSTONE.seconds * SECOND if job.tombstone else cutoffs.get(job.state, 0)
-            assert job.finished_at is not None
-            if job.finished_at < cutoff:
+            if self.retention_begins(job) < cutoff:
                 self._forget(job)
                 removed[job.state] += 1
         return removed
 
     def _forget(self, job: ModelJob) -> None:
         del self.finished[job.id]
+        self.forget_flow(job)
         self.records = {held: run for held, run in self.records.items() if held[0] != job.id}
         self.written.pop(job.id, None)
 
@@ -136,7 +153,10 @@ class AskedModel(Model):
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         changes = (queue in self.paused) is not paused
-        self.paused ^= {queue} if changes else set()
+        if changes and paused:
+            self.paused[queue] = self.now
+        elif changes:
+            del self.paused[queue]
         return changes
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
@@ -163,7 +183,7 @@ class AskedModel(Model):
             started_at=job.started_at,
             finished_at=job.finished_at,
             owner=job.owner,
-            cancel_requested=job.asked is not None,
+            cancel_reason=job.asked,
             result=job.result,
             reason=job.reason,
             progress=job.progress,
@@ -171,6 +191,8 @@ class AskedModel(Model):
             parked_since=job.parked_since,
             awaits=job.awaits if job.state is State.SCHEDULED else None,
             tombstone=job.tombstone,
+            flow=envelope.flow,
+            node=envelope.node,
             runs=tuple(run for (job_id, _), run in sorted(self.records.items()) if job_id == job.id),
             **({} if job.tombstone else self._continuation(job)),
         )

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from onward.backend import Lease, Reaped, Run, StoredJob
+from onward.backend import Inspection, Lease, Look, Reaped, Run, StoredJob
+from onward.testing.machine.asking import AskedModel
 
-__all__ = ["agree", "jobs", "leases", "reaped"]
+__all__ = ["agree", "jobs", "leases", "look", "reaped"]
 
 
 def agree(what: str, found: object, expected: object) -> None:
@@ -70,3 +71,12 @@ def _run_in_its_words(expected: Run, found: Run) -> Run:
     if expected.failure.kind == "" and expected.failure.message in found.failure.message:
         return replace(expected, failure=found.failure)
     return expected
+
+
+def look(backend: Inspection, model: AskedModel) -> None:
+    """Compare what one look sees."""
+    seen = backend.look(Look(counts=True))
+    assert seen.overview is not None
+    agree("the clock of look()", seen.now, model.now)
+    agree("the counts of look()", seen.overview.counts, model.counts())
+    agree("the queues of look()", seen.overview.queues, model.seen_queues())

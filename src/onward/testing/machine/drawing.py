@@ -24,6 +24,7 @@ __all__ = [
     "an_envelope",
     "claims",
     "idempotency_keys",
+    "member_plans",
     "numbers",
     "owners",
     "plans",
@@ -80,6 +81,20 @@ plans = _some_of(
     max_crashes=st.integers(1, 3),
 )
 
+# Those of members of flows, which have no unique keys.
+member_plans = _some_of(
+    2,
+    queue=st.just(QUEUES[1]),
+    leading=st.integers(1, 3),
+    priority=st.sampled_from((5, -5)),
+    delay=spans,
+    not_before=st.sampled_from((-5.0, 5.0)),
+    expires=spans,
+    idempotency_key=idempotency_keys,
+    single_instance=_yes,
+    max_crashes=st.integers(1, 2),
+)
+
 
 # The options that all jobs of one example share, unless they have their own: so that rare options coincide.
 themes = st.sampled_from(
@@ -101,7 +116,7 @@ themes = st.sampled_from(
 def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Envelope:
     """Make the job of a plan, as far as this backend can carry it."""
     keys = ("unique_key", "idempotency_key", "single_instance") if can.deduplicates else ()
-    asked = {key: plan[key] for key in ("queue", "job", "max_crashes", *keys) if key in plan}
+    asked = {key: plan[key] for key in ("queue", "job", "max_crashes", "flow", "node", *keys) if key in plan}
     if can.deduplicates and "replaces" in plan:
         asked |= {"unique_key": plan["replaces"], "unique_strategy": "cancel_existing"}
     if can.priorities:

@@ -25,7 +25,7 @@ from onward.job.envelope import owned_key
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.machine.asking import AskedModel
-from onward.testing.machine.comparing import agree, jobs, leases, reaped
+from onward.testing.machine.comparing import agree, jobs, leases, look, reaped
 from onward.testing.machine.drawing import (
     OWNERS,
     QUEUES,
@@ -43,6 +43,8 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.explained import reasons_bind
+from onward.testing.machine.flow_rules import FlowRules
 from onward.testing.machine.lane_rules import LaneRules, laned_themes
 from onward.testing.machine.note_rules import NoteRules
 from onward.testing.machine.schedule_rules import ScheduleRules
@@ -69,7 +71,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(LaneRules, NoteRules, ScheduleRules):
+class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
     """Sends every command of the contract to the backend and to the model, and compares the answers."""
 
     new_store: ClassVar[NewStore]
@@ -88,9 +90,12 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
         self.got: dict[str, StoredJob | None] = {}
 
     def teardown(self) -> None:
-        self.tally.outcomes.update(self.model.events)
-        for client in (self.backend, *self.others):
-            client.close()
+        try:
+            self.tally.outcomes.update(self.model.events + reasons_bind(self.backend, self.model.every_id))
+        finally:
+            self.stop_listening()
+            for client in (self.backend, *self.others):
+                client.close()
 
     @initialize(theme=st.one_of(themes, themes, laned_themes), batch=st.lists(plans, min_size=2, max_size=5))
     def begin(self, theme: Options, batch: list[Options]) -> None:
@@ -117,10 +122,15 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
         else:
             job_id = f"{plan.get('leading', 0)}{len(self.ids):031x}"
             self.ids.append(job_id)
-        plan = self._in_lane({**self.theme, **plan}, len(self.ids))
+        plan = self._in_lane({**self._shared(plan), **plan}, len(self.ids))
         return an_envelope(job_id, plan, self.clock.micros(), self.backend.capabilities)
 
     # Workers.
+
+    def _shared(self, plan: Options) -> Options:
+        """Return what all jobs of the story share; a member of a flow has no unique key."""
+        keyed = "flow" in plan and not {"unique_key", "replaces"}.isdisjoint(self.theme)
+        return {} if keyed else self.theme
 
     @rule(owner=owners, lease_for=st.sampled_from((30, 60)), adopts=st.none() | owners)
     def open_session(self, owner: str, lease_for: int, adopts: str | None) -> None:
@@ -197,6 +207,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
 
     def _take_up(self, command: str, found: Sequence[Lease], *outcomes: str) -> None:
         self.leases += found
+        self._follow_members()
         self._count(command, *outcomes, *(f"claimed, {lease.hold}" for lease in found))
 
     def _something_is_held(self) -> bool:
@@ -343,6 +354,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
 
     @invariant()
     def all_that_can_be_seen_is_the_same(self) -> None:
+        self._follow_members()
         self._compare_jobs(EVERYTHING)
         for job_id in {*self.ids, *self.model.live, *self.model.finished}:
             expected = self.model.get(job_id)
@@ -356,9 +368,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules):
         agree("queues()", list(self.backend.queues()), list(self.model.queues()))
         seen = [(each.owner, each.expires_at, each.leases) for each in self.backend.sessions()]
         agree("sessions()", seen, self.model.seen_sessions())
-        overview = self.backend.overview()
-        agree("the counts of overview()", overview.counts, self.model.counts())
-        agree("the queues of overview()", overview.queues, self.model.seen_queues())
+        look(self.backend, self.model)
 
     def _compare_jobs(self, query: Query) -> None:
         found = list(self.backend.list(query))

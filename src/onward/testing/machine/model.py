@@ -19,6 +19,7 @@ from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 from onward.testing.machine.model_claims import ModelClaims
+from onward.testing.machine.model_flows import ModelFlows
 from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
 from onward.testing.machine.model_notes import ModelNotes
 from onward.testing.machine.model_schedules import ModelSchedules
@@ -39,7 +40,7 @@ class _Row:
     lease_for: int
 
 
-class Model(ModelClaims, ModelSchedules, ModelNotes):
+class Model(ModelClaims, ModelSchedules, ModelFlows, ModelNotes):
     """What a store knows, and the verbs of `Backend`."""
 
     def __init__(self, clock: Clock) -> None:
@@ -58,12 +59,13 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
         instants = [row.expires_at for row in self.sessions.values()]
         instants += [pointer.until for pointer in self.holds.values() if pointer.until is not None]
         for job in self.live.values():
-            instants += [job.available_at, job.envelope.expires_at or 0]
+            instants += [0 if job.awaits_node else job.available_at, job.envelope.expires_at or 0]
+        instants += self.left_open_until()
         instants += self.instants()
         return sorted({instant for instant in instants if instant > self.now})
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        return [self._add(envelope, retried=retried) for envelope in envelopes]
+        return self._add_all(envelopes, retried=retried)
 
     def _add(self, envelope: Envelope, *, retried: bool = False) -> Enqueued:
         if envelope.id in self.live or (retried and envelope.id in self.finished):
@@ -78,6 +80,10 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
             else:
                 holder.unique_key = None
                 holder.asked = holder.asked or f"replaced by {envelope.id}"
+        waiting = self.add_member(envelope) if envelope.flow is not None else None
+        if waiting is not None:
+            self.live[envelope.id] = waiting
+            return Enqueued(envelope.id)
         available_at = max(self.now + envelope.delay, envelope.not_before or 0)
         state = State.AVAILABLE if available_at <= self.now else State.SCHEDULED
         self.live[envelope.id] = ModelJob(envelope, state, available_at, envelope.unique_key)
@@ -113,7 +119,9 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
             promoted = self._expire_and_promote(turn.claim)
             leases = [self._take(job, turn.owner) for job in self._next_in_line(turn.claim, released)]
             self._book(turn.claim, released)
-        return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked(turn.owner))
+        asked = self._asked(turn.owner)
+        self.look()
+        return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=asked)
 
     def extend(self, owner: str) -> Renewal:
         row = self.sessions.get(owner)
@@ -177,8 +185,9 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
     def _end_by(self, job: ModelJob, state: State, settlement: Settlement) -> None:
         self.finish(job, state, settlement.reason)
         if settlement.move == "ack":
-            job.tombstone = not settlement.keep
-            job.result = settlement.result if settlement.keep else None
+            kept = settlement.keep or self.flow_of(job.envelope) is not None
+            job.tombstone = not kept
+            job.result = settlement.result if kept else None
         if state is State.DISCARDED and settlement.dead_letter is not None:
             self._add(settlement.dead_letter)
             self.events["dead letter"] += 1
@@ -203,6 +212,7 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
         job.state, job.reason, job.finished_at = state, reason, self.now
         job.unique_key = job.asked = None
         self.finished[job.id] = self.live.pop(job.id)
+        self.note_end(job)
 
     def _record(self, job: ModelJob, move: str, to: State, failure: Failure, duration_ms: int = 0) -> None:
         self.records[job.id, job.delivery] = Run(
@@ -257,6 +267,7 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
             parked_since=job.parked_since,
             spent=job.spent,
             lane=job.envelope.lane,
+            member=job.envelope.flow is not None,
         )
 
     # Holds.
@@ -314,15 +325,19 @@ class Model(ModelClaims, ModelSchedules, ModelNotes):
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:
+        if owner is None:
+            self.close_left_open()
         dead = {name for name, row in self.sessions.items() if row.expires_at <= self.now} if owner is None else {owner}
         for name in dead & self.sessions.keys():
             del self.sessions[name]
         lost = [job for job in self.live.values() if job.state is State.EXECUTING]
-        return [
+        reaped = [
             self._give_back(job, cause or "", started=started is None or (job.id, job.delivery) in started)
             for job in lost
             if job.owner in dead or (owner is None and job.owner not in self.sessions)
         ]
+        self.look()
+        return reaped
 
     def _give_back(self, job: ModelJob, cause: str, *, started: bool) -> Reaped:
         if started:

@@ -23,7 +23,7 @@ class ModelClaims(ModelLanes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.paused: set[str] = set()
+        self.paused: dict[str, int] = {}
         self.followed: Followed | None = None  # in a story with lanes: what the backend did
 
     @abstractmethod

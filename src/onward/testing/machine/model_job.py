@@ -70,6 +70,18 @@ class ModelJob:
         pairs = [("idempotency", self.envelope.idempotency_key), ("single", self.envelope.single_instance)]
         return [(kind, key) for kind, key in pairs if key is not None]
 
+    @property
+    def node(self) -> str:
+        return self.envelope.node or ""
+
+    @property
+    def place_in_flow(self) -> tuple[str | None, str]:
+        return (self.envelope.flow, self.node)
+
+    @property
+    def awaits_node(self) -> bool:
+        return self.state is State.SCHEDULED and self.awaits == ""
+
     def expired(self, now: int) -> bool:
         return self.envelope.expires_at is not None and self.envelope.expires_at <= now
 

@@ -56,7 +56,7 @@ class ModelNotes:
         return Signalled(state=state, stored=stored, woken=self.heed_signal(job))
 
     def waiting_for_signals(self) -> list[ModelJob]:
-        return [job for job in self.live.values() if job.state is State.SCHEDULED and job.awaits is not None]
+        return [job for job in self.live.values() if job.state is State.SCHEDULED and job.awaits]
 
     def write(self, job: ModelJob, name: str, value: bytes) -> None:
         """Write a note, unless its name is there."""

@@ -44,7 +44,7 @@ class ScheduleRules(RuleBasedStateMachine):
     )
     def change_schedule(self, name: str, behind: int, delete: bool, batch: list[Options], which: list[int]) -> None:
         version = max(0, self.model.version_of(name) - behind)
-        taken_back = self._some_ids(which) if self.model.live else []
+        taken_back = self._plain_ids(which) if self.model.live else []
         change = ScheduleChange(
             name=name,
             version=version,
@@ -55,6 +55,11 @@ class ScheduleRules(RuleBasedStateMachine):
         found, expected = self.backend.change_schedule(change), self.model.change_schedule(change)
         agree("whether the schedule was changed", found, expected)
         self._count("change_schedule" if found else "change_schedule of another version")
+
+    def _plain_ids(self, which: list[int]) -> list[str]:
+        """Return ids of jobs that are members of no flow: schedules take back none."""
+        jobs = {**self.model.finished, **self.model.live}
+        return [each for each in self._some_ids(which) if each not in jobs or jobs[each].envelope.flow is None]
 
     def _row(self, name: str) -> ScheduleRow:
         booked_until = self.model.now
@@ -72,7 +77,7 @@ class ScheduleRules(RuleBasedStateMachine):
     @precondition(lambda self: self.model.live and self.backend.capabilities.schedules)
     @rule(which=several)
     def take_back(self, which: list[int]) -> None:
-        ids = self._some_ids(which)
+        ids = self._plain_ids(which)
         found, expected = self.backend.take_back(ids), self.model.take_back(ids)
         agree("what was taken back", sorted(found), sorted(expected))
         self._count("take_back", *["taken back"] * len(found))

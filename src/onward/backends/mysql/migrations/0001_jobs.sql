@@ -41,20 +41,22 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     cost int,                                       -- tokens that a start takes, if not 1
     booked boolean,                                 -- true: scheduled for the token of its lane
     flow varchar(64),
-    node varbinary(810),
+    node varchar(200),
     awaits varbinary(810),                          -- what a scheduled job waits for: '' its node, else a signal
     progress longblob,
     sealed longblob NOT NULL,
     place bigint GENERATED ALWAYS AS (CASE WHEN state = 'available' THEN `rank` + CASE WHEN lane IS NULL THEN 0 ELSE 1000 END
                                            ELSE 0 END) STORED,
-    line varbinary(1700) GENERATED ALWAYS AS (CASE WHEN state IN ('available', 'executing') THEN lane END) STORED,
+    line varbinary(1700) GENERATED ALWAYS AS (CASE WHEN lane IS NOT NULL AND state IN ('available', 'executing') THEN lane END) STORED,
     CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
     CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
     CONSTRAINT CHECK (waiting = (waits > 0 AND parked_since IS NULL)),
-    -- A walk finds no other lane.  It reads many of them by lines.
-    CONSTRAINT CHECK (locate('/', lane) > 0 AND locate(char(10), lane) = 0 AND lane < x'f48fbfbf'
-                      AND hex(convert(lane USING utf8mb4)) <=> hex(lane)),
-    CONSTRAINT CHECK (cost BETWEEN 1 AND 1000000 AND booked),
+    -- A walk finds no other lane.  It reads many of them by lines.  (Of a job without a lane only that is looked at: the server
+    -- asks at every write.)
+    CONSTRAINT CHECK (lane IS NULL OR (locate('/', lane) > 0 AND locate(char(10), lane) = 0 AND lane < x'f48fbfbf'
+                                       AND hex(convert(lane USING utf8mb4)) <=> hex(lane))),
+    CONSTRAINT CHECK (cost IS NULL OR cost BETWEEN 1 AND 1000000),
+    CONSTRAINT CHECK (booked IS NULL OR booked),
     INDEX place_idx (state, queue, place, line, available_at, id),
     INDEX expiry_idx (queue, expires_at, id),
     INDEX owner_idx (owner, asked, id),
@@ -91,7 +93,7 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     lane varbinary(1700),
     cost int,
     flow varchar(64),
-    node varbinary(810),
+    node varchar(200),
     reason longtext,
     progress longblob,
     result longblob,
@@ -131,6 +133,7 @@ CREATE TABLE IF NOT EXISTS onward_sessions (
     pid bigint NOT NULL,
     host longtext NOT NULL,
     version longtext NOT NULL,
+    description blob NOT NULL,                      -- what the worker says of itself, as JSON
     CONSTRAINT CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 0 AND 253402300799999999),
     INDEX expiry_idx (expires_at)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
@@ -211,6 +214,60 @@ CREATE TABLE IF NOT EXISTS onward_gates (
     CONSTRAINT CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
            AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999),
     PRIMARY KEY (queue, lane)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Flows and their nodes.  How many jobs of a node are live is never counted in a row: it is looked up.
+CREATE TABLE IF NOT EXISTS onward_flows (
+    id varchar(64) NOT NULL PRIMARY KEY,
+    name varchar(200) NOT NULL,
+    created_at bigint NOT NULL,
+    stop_on_failure boolean NOT NULL,
+    closed boolean NOT NULL,                        -- false: jobs are still added from outside
+    stopped boolean NOT NULL DEFAULT false,
+    cancelled longtext,                             -- not null: it was cancelled as a whole, and why
+    over_at bigint,
+    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, or cancelled
+    CONSTRAINT CHECK (id <> '' AND created_at BETWEEN 0 AND 253402300799999999
+           AND (over_at IS NULL OR over_at BETWEEN 0 AND 253402300799999999)),
+    INDEX over_idx (over_at, id),
+    INDEX name_idx (name, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+CREATE TABLE IF NOT EXISTS onward_nodes (
+    flow varchar(64) NOT NULL,
+    name varchar(200) NOT NULL,
+    place int NOT NULL,                             -- in the order in which each comes after those that it names
+    comes_after longtext NOT NULL,                  -- names, as JSON
+    opens_when varchar(10) NOT NULL,                -- succeeded, failed, finished
+    state varchar(12) NOT NULL,
+    failed boolean NOT NULL DEFAULT false,          -- a job of it was discarded or cancelled
+    swept varchar(64),                              -- null: all of its jobs are as its state says; else those up to this id
+    CONSTRAINT CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND json_valid(comes_after)
+           AND state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped')),
+    PRIMARY KEY (flow, name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- How many jobs were added to a node, by each call that added some: who adds waits for no other transaction.
+CREATE TABLE IF NOT EXISTS onward_parts (
+    flow varchar(64) NOT NULL,
+    node varchar(200) NOT NULL,
+    id varchar(64) NOT NULL,                        -- of the first of these jobs
+    at bigint NOT NULL,
+    number int NOT NULL,
+    CONSTRAINT CHECK (number > 0 AND at BETWEEN 0 AND 253402300799999999),
+    PRIMARY KEY (flow, node, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- The jobs of flows, live and finished ones.  They stand in a table of their own because an index of the jobs
+-- would have every job in it.
+CREATE TABLE IF NOT EXISTS onward_members (
+    flow varchar(64) NOT NULL,
+    node varchar(200) NOT NULL,
+    id varchar(64) NOT NULL,
+    outcome varchar(10) NOT NULL DEFAULT '',        -- '': it is live; else completed, discarded, cancelled
+    CONSTRAINT CHECK (outcome IN ('', 'completed', 'discarded', 'cancelled')),
+    PRIMARY KEY (flow, node, id),
+    INDEX outcome_idx (flow, node, outcome, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- Rows to lock, and nothing else: which of them is locked for a limit follows from its name.  They are always there, for a row

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Cancel waiting jobs, ask running ones to stop.  For each the state, or 0.
 local now, ids, reason = instant(A[1]), A[2], A[3]
 
@@ -10,16 +10,14 @@ for at, id in ipairs(ids) do
   answers[at] = 0
   if record and record[STATE] == EXECUTING then
     answers[at] = EXECUTING
-    if not record[CANCEL_REASON] then
-      record[CANCEL_REASON] = reason
-      set('asked:' .. record[OWNER], id, true)
-      save(record)
-    end
+    ask_to_cancel(record, reason)
   elseif record then
     answers[at] = CANCELLED
     finish(record, CANCELLED, now, reason)
   end
 end
 flush()
+flows.look(now)
 flush_counts()
+wake()
 return answers

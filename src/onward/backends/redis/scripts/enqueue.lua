@@ -1,6 +1,17 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, adding
--- Store envelopes, all of them or none.  Answers true, or the id of the live job that stands for it, for each.
-local now, retried, envelopes = instant(A[1]), A[2], A[3]
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, adding
+-- Store envelopes, all of them or none.  Answers true, or the id of the live job that stands for it, for each; or a number:
+-- they are for a flow that is closed or not there, or from a run that has lost its lease.
+local now, retried, envelopes, flow, lease = instant(A[1]), A[2], A[3], A[4], A[5]
+
+if flow then
+  local state = flows.state('flow:' .. flow)
+  if state == false then return -1 end
+  if not state or state.closed then return 0 end
+end
+if lease then
+  local record = job(lease[1])
+  if not record or record[STATE] ~= EXECUTING or record[DELIVERY] ~= lease[2] or record[OWNER] ~= lease[3] then return 0 end
+end
 
 load_envelopes(envelopes)
 local answers, refused = {}, 0
@@ -12,6 +23,7 @@ for at, envelope in ipairs(envelopes) do
   end
 end
 flush()
+flows.look(now)
 flush_counts()
 wake()
 return cmsgpack.pack(answers)

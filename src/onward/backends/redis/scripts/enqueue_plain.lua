@@ -27,7 +27,7 @@ for at = 1, total do
   end
   local packed = sizes[size]
   if not packed then
-    packed = struct.pack(FORMAT.record, AVAILABLE, 0, 0, 0, 0, 0, now, size)
+    packed = struct.pack(FORMAT.record, AVAILABLE, 0, 0, 0, 0, now, size)
     sizes[size] = packed
   end
   records[first], records[second] = id, packed .. rest .. sealed

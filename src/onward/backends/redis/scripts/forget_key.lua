@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, holds
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, holds
 -- Free an idempotency key that a success confirmed.  What it was, and the job that it points to.
 local now, key = instant(A[1]), 'once:' .. A[2]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, holds, limits
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, holds, limits
 -- Open or renew a session; with `adopts` it takes over the leases of another one, and the answer names all that it holds.
 local now, owner, about, adopts, declared = instant(A[1]), A[2], A[3], A[4], A[5]
 
@@ -46,7 +46,7 @@ for at, id in ipairs(held) do
   local hold, holder = hold_of(record, now)
   holds[at] = {at - 1, hold, holder or ''}
   leases[2 * at - 1], leases[2 * at] = id, encode(record)
-  if is(record, HAS_LANE) then laned[#laned + 1] = {id, fixed(record)[LANE], 0} end
+  if is(record, HAS_LANE) then laned[#laned + 1] = {id, fixed(record)[FIELD.LANE], 0} end
   if record[SIZE] == 0 then sealed_of[#sealed_of + 1] = sealed[id] or '' end
 end
 flush()

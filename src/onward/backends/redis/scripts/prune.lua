@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing, limits
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing, limits
 -- One batch of a walk over the finished jobs by id, and of one over gates: those that say nothing any more are dropped.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 local queue, dry_run, gates_cursor = A[7], A[8], A[9]
@@ -22,11 +22,14 @@ for _, id in ipairs(ids) do
   if not records[id] then error('DAMAGED records') end
   local record = decode_finished(id, records[id])
   local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]
-  if cutoff and record[ENDED] < cutoff and (not queue or record[QUEUE] == queue) then
+  local ended_at = is(record, IS_MEMBER) and flows.ended_at(record)
+  if not is(record, IS_MEMBER) then ended_at = record[ENDED] end
+  if cutoff and ended_at and ended_at < cutoff and (not queue or record[QUEUE] == queue) then
     if not dry_run then forget(id, records[id]) end
     removed[#removed + 1] = {record[QUEUE], record[STATE]}
   end
 end
 flush()
+flows.drop_empty()
 flush_counts()
 return {#ids == limit and ids[#ids] or false, removed, gates[1]}

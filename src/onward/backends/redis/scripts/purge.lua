@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing
 -- Remove these finished jobs for good, tombstones excepted.
 local ids = A[1]
 
@@ -12,5 +12,6 @@ for _, id in ipairs(ids) do
   end
 end
 flush()
+flows.drop_empty()
 flush_counts()
 return removed

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, notes, holds, settling
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling
 -- End dead sessions and give their leases back: of all that expired or are gone, or of one owner.  Of one queue: only the
 -- sessions end that held a lease of it, and only these leases come back.
 local now, owner, begun, cause, queue = instant(A[1]), A[2], A[3], A[4], A[5]
@@ -48,7 +48,7 @@ local function give_back(record)
     end
   end
   end_holds(record, now, false)
-  return {record.id, record[QUEUE], fixed(record)[JOB], record[DELIVERY], to, crashed, record[CRASHES]}
+  return {record.id, record[QUEUE], fixed(record)[FIELD.JOB], record[DELIVERY], to, crashed, record[CRASHES]}
 end
 
 local reaped = {}
@@ -65,6 +65,7 @@ for _, name in ipairs(dead) do
   if not others or others == 0 then set('owners', name, false) end
 end
 flush()
+flows.look(now)
 flush_counts()
 wake()
-return cmsgpack.pack(reaped)
+return {cmsgpack.pack(reaped), not owner and not queue and redis.call('EXISTS', P .. 'flows:running') or 0}

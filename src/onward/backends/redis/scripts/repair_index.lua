@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- A stretch of a walk over an index: what does not belong there is taken out, unless it names a job of which there is no
 -- record.  Answers where the walk goes on, how many were taken out, and the members that name no record with their ids.
 local now, cursor, stretch, name = instant(A[1]), A[2], A[3], ARGV[2]
@@ -19,11 +19,14 @@ end
 local function belongs(id, member, raw)
   if not is_live(raw) then
     local record = taken_apart(id, raw, decode_finished)
+    if record and kind == 'finished' then
+      return is(record, IS_MEMBER) and name == flows.finished(record)
+    end
     return record and name == (record[TOMB] == 1 and 'tombs' or 'ended:' .. record[STATE])
   end
   local record = job(id)
   if not record then return false end
-  if kind == 'ended' or kind == 'tombs' then return hget('older', id) and true end
+  if kind == 'ended' or kind == 'tombs' or kind == 'finished' then return hget('older', id) and true end
   index(record, now)
   local members = (is_set and sets or zsets)[name]
   return kind == 'live' or (members and members[member] ~= nil)
@@ -41,7 +44,11 @@ for at = 1, #scanned[2], is_set and 1 or 2 do
   elseif not belongs(id, member, raw) then
     redis.call(is_set and 'SREM' or 'ZREM', P .. name, member)
     taken_out = taken_out + 1
+    flows.lose(name, member)
   end
 end
 flush()
+flows.look(now)
+flush_counts()
+wake()
 return {scanned[1], taken_out, missing}

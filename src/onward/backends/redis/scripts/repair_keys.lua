@@ -9,10 +9,13 @@ local TYPES = {
   damaged = 'hash', live = 'zset', ended = 'zset', tombs = 'zset',
   queues = 'zset', expiry = 'zset', confirmed = 'zset', ready = 'zset', later = 'zset', expiring = 'zset',
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
-  lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
+  paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
+  flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
 }
 
-local HAS_NO_SCORES = {lanes = true, running = true}
+local HAS_NO_SCORES = {
+  lanes = true, running = true, flows = true, members = true, waiting = true, finished = true,
+}
 
 -- Whether there were any.
 local function remove_scores(key)

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs
 -- A stretch of a walk over all records: those that are whole stand in every index that they belong to.  Answers where the walk
 -- goes on, ids and records, one after the other, and the ids of those that cannot be taken apart.
 local now, cursor, stretch = instant(A[1]), A[2], A[3]
@@ -13,10 +13,11 @@ for at = 1, #scanned[2], 2 do
     zset('live', id, 0)
     zset('queues', record[QUEUE], 0)
     index(record, now)
-    local key = is(record, IS_UNIQUE) and fixed(record)[UNIQUE_KEY]
+    local key = is(record, IS_UNIQUE) and fixed(record)[FIELD.UNIQUE_KEY]
     if key and not hget('unique', key) then hash('unique', key, id) end
   elseif record then
     zset(record[TOMB] == 1 and 'tombs' or 'ended:' .. record[STATE], id, 0)
+    if is(record, IS_MEMBER) and record[TOMB] == 0 then zset(flows.finished(record), id, 0) end
   end
 end
 flush()

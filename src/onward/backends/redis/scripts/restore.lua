@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, notes
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, notes
 -- Insert stored jobs into a queue that is reserved for this transfer.  Answers for each 0 if it was stored, 1 if its id is
 -- known, or the id of the live job that has its unique key; or, in place of all, for what the queue is reserved.
 local now, queue, transfer, stored, confirmed = instant(A[1]), A[2], A[3], A[4], A[5]
@@ -28,6 +28,8 @@ local function restore(each)
   if each[S_DEAD] then
     zset('ended:' .. DISCARDED, id, 0)
     count(queue, DISCARDED, 1)
+    local record = decode_finished(id, raw)
+    if is(record, IS_MEMBER) then zset(flows.finished(record), id, 0) end
     if each[S_RESULT] then hash('results', id, ARGV[each[S_RESULT]]) end
   else
     local record = decode(id, raw)

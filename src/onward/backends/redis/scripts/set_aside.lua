@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Make dead letters of jobs whose records are damaged or missing, if they still are as they were seen.  What was found under
 -- such an id is kept as it was.  Answers for each whether that was done.
-local letters = A[1]
+local letters, now = A[1], instant(A[2])
 is_lenient = true
 
 -- Places in a letter; those of bytes say where they are among the arguments.
@@ -38,6 +38,7 @@ local function set_aside(letter)
     local name = ARGV[letter[L_INDEX]]
     local remove = SETS[string.match(name, '^[^:]*')] and set or zset
     remove(name, ARGV[letter[L_MEMBER]], false)
+    flows.lose(name, ARGV[letter[L_MEMBER]])
   end
   if raw then hash('damaged', id, raw) end
   local older = redis.call('HGET', P .. 'older', old)
@@ -52,6 +53,12 @@ local function set_aside(letter)
   if not hget('sealed', id) or letter[L_HAS_DATA] then hash('sealed', id, data) end
   hash('jobs', id, record)
   zset('ended:' .. DISCARDED, id, 0)
+  local now_dead = decode_finished(id, record)
+  if is(now_dead, IS_MEMBER) then
+    zset('members:' .. flows.place(now_dead), old, false)
+    flows.lose('members:' .. flows.place(now_dead), old)
+    zset(flows.finished(now_dead), id, 0)
+  end
   count(letter[L_QUEUE], DISCARDED, 1)
   ended = ended + 1
   return 1
@@ -61,5 +68,7 @@ even_if_full()
 local done = {}
 for at, letter in ipairs(letters) do done[at] = set_aside(letter) end
 flush()
+flows.look(now)
 flush_counts()
+wake()
 return done

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, limits
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
 -- Choose the bounds of a limit, or drop it.  False: there is no such limit, and none was to be made.  A queue's without bounds is
 -- dropped, too.
 local field, chosen, is_new, is_dropped = A[1], A[2], A[3], A[4]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, limits
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
 -- Shut a lane, or all lanes of a job, until it is opened; or open it: a job with each of its lanes.
 local lane, is_opened = A[1], A[2]
 

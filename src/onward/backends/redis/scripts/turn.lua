@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, notes, holds, settling, adding, limits, walking
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling, adding, limits, walking
 -- Settle, promote what is due, claim.
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
@@ -107,7 +107,7 @@ local function expire_and_promote(queue)
 end
 
 local function has_expired(record)
-  return is(record, EXPIRES) and fixed(record)[EXPIRES_AT] <= now
+  return is(record, EXPIRES) and fixed(record)[FIELD.EXPIRES_AT] <= now
 end
 
 -- What is claimed: id and record, one after the other; and the sealed bytes of those that do not carry them, in this order.
@@ -265,6 +265,8 @@ local is_whole, problem = pcall(function()
     if marked[queue] then lanes.wakes(queue) else wakes[queue] = wakes[queue] or true end
   end
 end)
+-- The leases are written: whatever a flow holds, this turn answers.
+if is_whole and not pcall(flows.look, now) then damaged[#damaged + 1] = 'flows' end
 flush_counts()
 wake()
 if not is_whole then error(problem) end

@@ -1,8 +1,9 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, jobs, removing, showing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
 -- seen at one moment, so one that moves meanwhile is seen once.  A walk over all jobs also tells whether there are records
 -- that no index names: it would not find them.
 local states, queue, job_name, after, newest_first, limit, stretch = A[1], A[2], A[3], A[4], A[5], A[6], A[7]
+local flow, nodes = A[8], A[9]  -- of members
 
 local wanted, keys, lives = {}, {}, false
 for _, state in ipairs(states) do
@@ -14,11 +15,22 @@ for _, state in ipairs(states) do
   end
 end
 if lives then keys[#keys + 1] = 'live' end
+if flow then
+  keys = {}
+  for _, node in ipairs(nodes) do
+    local place = flow .. '\n' .. node
+    if lives then keys[#keys + 1] = 'members:' .. place end
+    for state = COMPLETED, CANCELLED do
+      if wanted[state] then keys[#keys + 1] = 'finished:' .. state .. ':' .. place end
+    end
+  end
+  stretch = math.max(50, math.ceil(stretch / math.max(1, #keys)))
+end
 
-local wants_all = #states == CANCELLED and not queue and not job_name
+local wants_all = #states == CANCELLED and not queue and not job_name and not flow
 
 local ids
-if lives and #states == 1 and states[1] == EXECUTING then
+if not flow and lives and #states == 1 and states[1] == EXECUTING then
   -- Few run, however many wait.
   ids = {}
   for _, owner in ipairs(redis.call('SMEMBERS', P .. 'owners')) do
@@ -61,7 +73,7 @@ for _, id in ipairs(ids) do
     -- Its state is not known: only a query for all jobs shows it.
     if wants_all then found[#found + 1] = {id, raw or '', '', false, false, {}, 0, 0} end
   elseif record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
-      and (not job_name or fixed(record)[JOB] == job_name) then
+      and (not job_name or fixed(record)[FIELD.JOB] == job_name) then
     found[#found + 1] = shown(id, raw, is_live(raw))
   end
   if #found == limit then return {found, id, hides} end

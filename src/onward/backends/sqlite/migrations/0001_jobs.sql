@@ -136,6 +136,7 @@ CREATE TABLE onward_sessions (
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
     version TEXT NOT NULL,
+    description BLOB NOT NULL DEFAULT x'',          -- what the worker says of itself, as JSON
     CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 1 AND 253402300799999999)
 ) STRICT, WITHOUT ROWID;
 
@@ -222,7 +223,6 @@ CREATE TABLE onward_flows (
     id TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    added_at INTEGER NOT NULL,                      -- when the last job was added
     stop_on_failure INTEGER NOT NULL,
     closed INTEGER NOT NULL,                        -- 0: jobs are still added from outside
     stopped INTEGER NOT NULL DEFAULT 0,
@@ -230,7 +230,7 @@ CREATE TABLE onward_flows (
     over_at INTEGER,
     unswept INTEGER NOT NULL DEFAULT 0,             -- 1: a node of it has jobs that are to be made due, or cancelled
     CHECK (id <> '' AND stop_on_failure IN (0, 1) AND closed IN (0, 1) AND stopped IN (0, 1) AND unswept IN (0, 1)),
-    CHECK (created_at BETWEEN 0 AND 253402300799999999 AND added_at BETWEEN 0 AND 253402300799999999
+    CHECK (created_at BETWEEN 0 AND 253402300799999999
            AND (over_at IS NULL OR over_at BETWEEN 0 AND 253402300799999999))
 ) STRICT, WITHOUT ROWID;
 
@@ -246,8 +246,10 @@ CREATE TABLE onward_nodes (
     state TEXT NOT NULL,
     failed INTEGER NOT NULL DEFAULT 0,              -- 1: a job of it was discarded or cancelled
     total INTEGER NOT NULL DEFAULT 0,               -- jobs that were added to it
+    added_at INTEGER,                               -- when the last of them was
     swept TEXT,                                     -- null: all of its jobs are as its state says; else those up to this id
     PRIMARY KEY (flow, name),
-    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND failed IN (0, 1) AND total >= 0),
+    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND failed IN (0, 1) AND total >= 0
+           AND (added_at IS NULL OR added_at BETWEEN 0 AND 253402300799999999)),
     CHECK (state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped') AND json_valid(comes_after))
 ) STRICT, WITHOUT ROWID;

@@ -65,7 +65,7 @@ local function end_holds(record, now, confirmed)
     if pointer and pointer.id == record.id and pointer.token == record[DELIVERY] and not pointer.till then
       local once = sub(key, 1, 5) == 'once:'
       if confirmed and once then
-        local till = now + fixed(record)[IDEMPOTENCY_TTL]
+        local till = now + fixed(record)[FIELD.IDEMPOTENCY_TTL]
         point(key, record.id, record[DELIVERY], till)
         zset('confirmed', key, till)
       else

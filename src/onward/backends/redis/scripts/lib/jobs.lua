@@ -42,8 +42,8 @@ end
 
 local function hold_keys(record)
   local keys, carried = {}, fixed(record)
-  if carried[IDEMPOTENCY_KEY] then keys[1] = 'once:' .. carried[IDEMPOTENCY_KEY] end
-  if carried[SINGLE_INSTANCE] then keys[#keys + 1] = 'single:' .. carried[SINGLE_INSTANCE] end
+  if carried[FIELD.IDEMPOTENCY_KEY] then keys[1] = 'once:' .. carried[FIELD.IDEMPOTENCY_KEY] end
+  if carried[FIELD.SINGLE_INSTANCE] then keys[#keys + 1] = 'single:' .. carried[FIELD.SINGLE_INSTANCE] end
   return keys
 end
 
@@ -67,14 +67,15 @@ local function index(record, now)
     if is(record, HAS_LANE) then lanes.count(record, 0) end
   elseif is(record, IS_BOOKED) then
     lanes.book(record, record[AT])
-  else
+  elseif not is(record, AWAITS_NODE) then
     zset('later:' .. queue, id, record[AT])
     if record[AT] - now < SOON then wakes[queue] = SOON end
     if waits_for_a_key(record) then
       for _, key in ipairs(hold_keys(record)) do zset('waiters:' .. key, due(record[AT]) .. id, record[RANK]) end
     end
   end
-  if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, fixed(record)[EXPIRES_AT]) end
+  if is(record, IS_MEMBER) then flows.index(record, 0) end
+  if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, fixed(record)[FIELD.EXPIRES_AT]) end
 end
 
 local function unindex(record)
@@ -93,12 +94,13 @@ local function unindex(record)
   elseif is(record, IS_BOOKED) then
     lanes.book(record, false)
     record[FLAGS] = record[FLAGS] - IS_BOOKED
-  else
+  elseif not is(record, AWAITS_NODE) then
     zset('later:' .. queue, id, false)
     if waits_for_a_key(record) then
       for _, key in ipairs(hold_keys(record)) do zset('waiters:' .. key, due(record[AT]) .. id, false) end
     end
   end
+  if is(record, IS_MEMBER) then flows.index(record, false) end
   if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, false) end
 end
 
@@ -111,6 +113,7 @@ local function place(record, state, now, change)
   unindex(record)
   count(record[QUEUE], record[STATE], -1)
   record[STATE], record[OWNER] = state, nil
+  record[FLAGS] = band(record[FLAGS], bit.bnot(AWAITS_NODE + IS_DELAYED))
   if change then
     for field, value in pairs(change) do record[field] = value end
   end
@@ -119,9 +122,17 @@ local function place(record, state, now, change)
   save(record)
 end
 
+local function ask_to_cancel(record, reason)
+  if not record[CANCEL_REASON] then
+    record[CANCEL_REASON] = reason
+    set('asked:' .. record[OWNER], record.id, true)
+    save(record)
+  end
+end
+
 local function free_key(record)
   if is(record, IS_UNIQUE) then
-    local key = fixed(record)[UNIQUE_KEY]
+    local key = fixed(record)[FIELD.UNIQUE_KEY]
     if hget('unique', key) == record.id then hash('unique', key, false) end
   end
 end
@@ -134,6 +145,7 @@ local function forget_finished(id, raw)
   else
     zset('ended:' .. old[STATE], id, false)
     count(old[QUEUE], old[STATE], -1)
+    if is(old, IS_MEMBER) then flows.forget(old) end
   end
   hash('results', id, false)
   return old
@@ -165,6 +177,7 @@ local function finish(record, state, now, reason, result, tomb, ran)
   hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))
   record[STATE] = state
   ended = ended + 1
+  if is(record, IS_MEMBER) then flows.ended(record, tomb) end
   if tomb then
     zset('tombs', id, 0)
   else

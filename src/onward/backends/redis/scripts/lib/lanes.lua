@@ -9,13 +9,13 @@ function lanes.prefix(rank, lane) return string.char(rank + 101) .. lane .. '\0'
 
 -- False removes, as with `zset`.
 function lanes.index(record, score)
-  local member = lanes.prefix(record[RANK], fixed(record)[LANE]) .. due(record[AT]) .. record.id
+  local member = lanes.prefix(record[RANK], fixed(record)[FIELD.LANE]) .. due(record[AT]) .. record.id
   zset('lanes:' .. record[QUEUE], member, score)
   to_mark[record[QUEUE]] = true
 end
 
 function lanes.count(record, score)
-  local lane, rest = fixed(record)[LANE], '\0' .. due(record[STARTED] or 0) .. record.id
+  local lane, rest = fixed(record)[FIELD.LANE], '\0' .. due(record[STARTED] or 0) .. record.id
   local group = lanes.group(lane)
   zset('running', lane .. rest, score)
   if group ~= lane and group ~= '/' then zset('running', group .. rest, score) end

@@ -20,7 +20,12 @@ end
 
 local function fixed(record)
   if not record.fixed then
-    local last = band(record[FLAGS], HAS_LANE) == 0 and SINGLE_INSTANCE or COST
+    local last = FIELD.SINGLE_INSTANCE
+    if band(record[FLAGS], IS_MEMBER) ~= 0 then
+      last = FIELD.NODE
+    elseif band(record[FLAGS], HAS_LANE) ~= 0 then
+      last = FIELD.COST
+    end
     record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], last, 1)}, 2, last + 1)}
   end
   return record.fixed
@@ -33,9 +38,16 @@ do
       and (cost == nil or is_within(cost, 1, LARGEST_COUNT))
   end
 
+  -- Whether what marks a member, and one whose node waits, is all there.
+  local function is_member(flags, carried, state)
+    if band(flags, IS_MEMBER) == 0 then return band(flags, AWAITS_NODE + IS_DELAYED) == 0 end
+    return type(carried[FIELD.FLOW]) == 'string' and type(carried[FIELD.NODE]) == 'string'
+      and (band(flags, AWAITS_NODE) == 0 and band(flags, IS_DELAYED) == 0 or state == SCHEDULED)
+  end
+
   -- Fails if a record that was taken apart is not whole: no other function checks it again.
   local function check(record, is_over)
-    local carried, parked, expires_at = fixed(record), record[PARKED_SINCE], fixed(record)[EXPIRES_AT]
+    local carried, parked, expires_at = fixed(record), record[PARKED_SINCE], fixed(record)[FIELD.EXPIRES_AT]
     assert(type(record[QUEUE]) == 'string' and is_text(record[CANCEL_REASON]) and is_text(record[SPENT])
       and is_within(record[RANK], -100, 100) and is_within(record[ATTEMPTS], 0, LARGEST_COUNT)
       and is_within(record[CRASHES], 0, LARGEST_COUNT) and is_within(record[INTERRUPTIONS], 0, LARGEST_COUNT)
@@ -43,13 +55,14 @@ do
       and (parked == nil or is_within(parked, 0, LAST_INSTANT)) and record[AT] <= LAST_INSTANT
       and is_within(record[STATE], SCHEDULED, RETRYABLE) and (record[STATE] ~= EXECUTING or is_over or record[OWNER])
       and #record[FIXED] > record[SIZE], 'a record is damaged')
-    assert(type(carried[JOB]) == 'string' and is_within(carried[MAX_CRASHES], 1, LARGEST_COUNT)
-      and is_text(carried[UNIQUE_KEY]) and is_text(carried[IDEMPOTENCY_KEY]) and is_text(carried[SINGLE_INSTANCE])
-      and is_within(carried[IDEMPOTENCY_TTL], 0, LAST_INSTANT)
+    assert(type(carried[FIELD.JOB]) == 'string' and is_within(carried[FIELD.MAX_CRASHES], 1, LARGEST_COUNT)
+      and is_text(carried[FIELD.UNIQUE_KEY]) and is_text(carried[FIELD.IDEMPOTENCY_KEY]) and is_text(carried[FIELD.SINGLE_INSTANCE])
+      and is_within(carried[FIELD.IDEMPOTENCY_TTL], 0, LAST_INSTANT)
       and (expires_at == nil or is_within(expires_at, 0, LAST_INSTANT))
       and (band(record[FLAGS], EXPIRES) == 0 or expires_at)
-      and (band(record[FLAGS], IS_UNIQUE) == 0 or carried[UNIQUE_KEY])
-      and (band(record[FLAGS], HAS_LANE) == 0 or is_lane(carried[LANE], carried[COST])), 'what never changes is damaged')
+      and (band(record[FLAGS], IS_UNIQUE) == 0 or carried[FIELD.UNIQUE_KEY])
+      and (band(record[FLAGS], HAS_LANE) == 0 or is_lane(carried[FIELD.LANE], carried[FIELD.COST]))
+      and is_member(record[FLAGS], carried, record[STATE]), 'what never changes is damaged')
     return record
   end
 
@@ -60,7 +73,7 @@ do
       length = length - 1
       owner = sub(raw, FROM.flags, FROM.flags + length - 1)
     end
-    local flags, _, started, at, size, rest = struct.unpack(FORMAT.header, raw, FROM.flags + length)
+    local flags, started, at, size, rest = struct.unpack(FORMAT.header, raw, FROM.flags + length)
     local record = {cmsgpack.unpack_limit(raw, SPENT - FIXED, rest)}
     record[FIXED] = sub(raw, record[FIXED] + 1)
     record[STATE], record[DELIVERY], record[OWNER], record[FLAGS], record[AT] = state, delivery, owner, flags, at
@@ -70,11 +83,12 @@ do
   end
 end
 
--- A job that was asked to cancel is flagged, too, for it is not the usual job.
+-- A job that was asked to cancel, or crashed, is flagged, too, for it is not the usual job.
 local function encode(record)
-  local flags = band(record[FLAGS], bit.bnot(IS_ASKED)) + (record[CANCEL_REASON] and IS_ASKED or 0)
+  local flags = band(record[FLAGS], bit.bnot(IS_ASKED + IS_SUSPECT)) + (record[CANCEL_REASON] and IS_ASKED or 0)
+    + (record[CRASHES] > 0 and IS_SUSPECT or 0)
   return fence(record[STATE], record[DELIVERY], record[OWNER])
-    .. struct.pack(FORMAT.header, flags, record[CRASHES] > 0 and 1 or 0, record[STARTED] or 0, record[AT], record[SIZE])
+    .. struct.pack(FORMAT.header, flags, record[STARTED] or 0, record[AT], record[SIZE])
     .. ARRAY.rest .. cmsgpack.pack(unpack(record, QUEUE, SPENT)) .. record[FIXED]
 end
 

@@ -11,6 +11,38 @@ local function finished_among(ids)
   return found
 end
 
+-- From when the retention of a finished job counts: of a member, from the end of its flow.  False: not yet.
+function flows.ended_at(record)
+  local key = 'flow:' .. fixed(record)[FIELD.FLOW]
+  local state = flows.state(key)
+  if state == nil or not hget(key, '=' .. fixed(record)[FIELD.NODE]) then return record[ENDED] end
+  return state and state.over_at > 0 and math.max(state.over_at, record[ENDED])
+end
+
+-- The rows of flows that are over go with the last of their jobs.
+function flows.drop_empty()
+  for id in pairs(flows.forgotten) do
+    local key = 'flow:' .. id
+    local state, keys = flows.state(key), {}
+    for _, field in ipairs(state and state.over_at > 0 and redis.call('HKEYS', P .. key) or {}) do
+      if byte(field) == 61 then  -- a node's
+        for ended_as = COMPLETED, CANCELLED do
+          keys[#keys + 1] = P .. 'finished:' .. ended_as .. ':' .. id .. '\n' .. sub(field, 2)
+        end
+      end
+    end
+    local is_empty = #keys > 0
+    for from = 1, #keys, CHUNK do
+      is_empty = is_empty and redis.call('EXISTS', unpack(keys, from, min(from + CHUNK - 1, #keys))) == 0
+    end
+    if is_empty then
+      redis.call('DEL', P .. key)
+      redis.call('ZREM', P .. 'flows', id)
+      redis.call('ZREM', P .. 'flows:running', id)
+    end
+  end
+end
+
 local function forget(id, raw)
   local old = forget_finished(id, raw)
   if hget('older', id) then
@@ -23,26 +55,6 @@ local function forget(id, raw)
   end
   redis.call('DEL', P .. 'runs:' .. id)
   return old
-end
-
-local function in_order(keys, after, limit, newest_first)
-  local found = {}
-  for _, key in ipairs(keys) do
-    local page
-    if newest_first then
-      page = redis.call('ZREVRANGEBYLEX', P .. key, after and '(' .. after or '+', '-', 'LIMIT', 0, limit)
-    else
-      page = redis.call('ZRANGEBYLEX', P .. key, after and '(' .. after or '-', '+', 'LIMIT', 0, limit)
-    end
-    for _, id in ipairs(page) do found[#found + 1] = id end
-  end
-  table.sort(found, newest_first and function(a, b) return a > b end or nil)
-  local ids = {}
-  for at, id in ipairs(found) do
-    if #ids == limit then break end
-    if id ~= ids[#ids] then ids[#ids + 1] = id end
-  end
-  return ids
 end
 
 -- Removes a live job, with all that is kept under its id.

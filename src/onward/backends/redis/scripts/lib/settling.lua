@@ -26,7 +26,7 @@ local function crash(record, now, cause)
   local crashes, to = record[CRASHES], RETRYABLE
   if record[CANCEL_REASON] then
     to = CANCELLED
-  elseif crashes >= fixed(record)[MAX_CRASHES] then
+  elseif crashes >= fixed(record)[FIELD.MAX_CRASHES] then
     to = DISCARDED
   end
   note_run(record, 'crashed', to, {'Crash', cause, ''}, now, 0)
@@ -95,7 +95,8 @@ local function settle_one(settlement, owner, now)
     local reason = settlement[S.REASON]
     if state ~= TARGETS[move] then reason = record[CANCEL_REASON] end
     local result = settlement[S.RESULT] and ARGV[settlement[S.RESULT]]
-    finish(record, state, now, reason, result, settlement[S.DROP], settlement[S.RAN])
+    local tomb = settlement[S.DROP] and not (is(record, IS_MEMBER) and flows.knows(record))
+    finish(record, state, now, reason, result, tomb, settlement[S.RAN])
   else
     if settlement[S.RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
     put_back(record, settlement, state, now)
@@ -117,10 +118,10 @@ local function completer(owner, now)
   local function complete(id, raw, token, drop, result)
     local usual_fence = fences[token]
     if not usual_fence then
-      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags
+      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags, but perhaps that of a suspect, in the next byte
       fences[token] = usual_fence
     end
-    if not raw or sub(raw, 1, flags_from) ~= usual_fence then return false end
+    if not raw or sub(raw, 1, flags_from) ~= usual_fence or byte(raw, flags_from + 1) > IS_SUSPECT then return false end
     local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
     if not is_whole or type(queue) ~= 'string' then return false end
     usual = usual + 1
@@ -132,7 +133,7 @@ local function completer(owner, now)
     end
     changes[1] = changes[1] + 1
     if drop then
-      local _, _, _, _, size = struct.unpack(FORMAT.header, raw, flags_from)
+      local _, _, _, size = struct.unpack(FORMAT.header, raw, flags_from)
       if size == 0 then large[#large + 1] = id end
       records[2 * usual - 1] = id
       records[2 * usual] = buried .. sub(raw, 1, size_from - 1) .. no_size .. sub(raw, rest_from, -size - 1)

@@ -66,16 +66,16 @@ local function new_walk(now, given)
     load(ids)
     for at, id in ipairs(ids) do
       local record = named(id)
-      if record and (record[STATE] ~= AVAILABLE or (is(record, HAS_LANE) and fixed(record)[LANE] or PLAIN) ~= lane) then
+      if record and (record[STATE] ~= AVAILABLE or (is(record, HAS_LANE) and fixed(record)[FIELD.LANE] or PLAIN) ~= lane) then
         damaged[#damaged + 1] = id
-      elseif record and not released[id] and not (is(record, EXPIRES) and fixed(record)[EXPIRES_AT] <= now) then
+      elseif record and not released[id] and not (is(record, EXPIRES) and fixed(record)[FIELD.EXPIRES_AT] <= now) then
         found[#found + 1] = {record = record, member = page[at]}
       end
     end
     return found, #page
   end
 
-  local function cost_of(record) return is(record, HAS_LANE) and fixed(record)[COST] or 1 end
+  local function cost_of(record) return is(record, HAS_LANE) and fixed(record)[FIELD.COST] or 1 end
 
   local NONE, known = {}, {}
 

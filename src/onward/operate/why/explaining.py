@@ -1,0 +1,106 @@
+"""Asking the store what the rules need, and no more: one look, the sessions, and for some jobs one thing besides."""
+
+from __future__ import annotations
+
+from onward.backend import AWAITS_NODE, Backend, FlowRow, Inspection, KeepsFlows, Look, Notes, Query, StoredJob
+from onward.client.record import Records
+from onward.contract.description import WorkerDescription
+from onward.errors import EnvelopeError
+from onward.flow.lanes import group_of
+from onward.job.envelope import Sealed, open_sealed
+from onward.job.states import State
+from onward.job.steps import SLEEP, WAIT
+from onward.operate.why.case import Besides, Case, Described, KnownSettings
+from onward.operate.why.gates import limited
+from onward.operate.why.reason import Reason
+from onward.operate.why.rules import why
+
+__all__ = ["Explainer"]
+
+_RUNS = 20  # that are named
+
+
+class Explainer:
+    """Explains jobs of one store."""
+
+    def __init__(self, backend: Backend, inspection: Inspection, records: Records, settings: KnownSettings) -> None:
+        self._backend = backend
+        self._inspection = inspection
+        self._records = records
+        self._settings = settings
+
+    def why(self, job_id: str) -> Reason:
+        """Return why a job is where it is."""
+        return why(self.case(job_id))
+
+    def case(self, job_id: str) -> Case:
+        """Return all that is known of a job."""
+        seen = self._inspection.look(Look(counts=True, place_of=job_id))
+        sessions = [
+            Described(session, WorkerDescription.decoded(session.description))
+            for session in self._inspection.sessions()
+        ]
+        case = Case(
+            job_id,
+            seen.now,
+            seen.place,
+            None if seen.place is None else self._records.record(seen.place.job),
+            queues=() if seen.overview is None else seen.overview.queues,
+            sessions=sessions,
+            settings=self._settings,
+        )
+        if case.waits:
+            case.besides = self._besides(case)
+        return case
+
+    def _besides(self, case: Case) -> Besides:
+        trouble, key_id = _sealed(case.job) if case.job.parked_since is not None else ("", "")
+        return Besides(
+            flow=self._flow(case.job),
+            sleeps=self._sleeps(case),
+            running=self._running(case),
+            trouble=trouble,
+            key_id=key_id,
+        )
+
+    def _flow(self, job: StoredJob) -> FlowRow | None:
+        if job.awaits != AWAITS_NODE or job.flow is None or not isinstance(self._backend, KeepsFlows):
+            return None
+        return self._backend.flow(job.flow)
+
+    def _sleeps(self, case: Case) -> list[str]:
+        """Return the names of the sleeps of a job, the latest last, if it may sleep."""
+        job = case.job
+        may_sleep = job.state is State.SCHEDULED and job.delivery > 0 and job.waits == 0 and job.available_at > case.now
+        if not may_sleep or not self._backend.capabilities.notes or not isinstance(self._backend, Notes):
+            return []
+        notes = sorted(self._backend.notes(job.id), key=lambda note: note.at)
+        begun = [note.name for note in notes if note.name.startswith(SLEEP) and not note.name.startswith(WAIT)]
+        # Its last note is a sleep, or it has woken from that and snoozed itself since.
+        return [name.removeprefix(SLEEP) for name in begun] if begun and notes[-1].name == begun[-1] else []
+
+    def _running(self, case: Case) -> list[StoredJob]:
+        """Return the runs that take the slots of the limit that is reached, or of its queue."""
+        reason, job = limited(case), case.job
+        if reason is None and case.place.ahead == 0 and case.overdue == 0:
+            return []
+        kind = "queue" if reason is None else reason.facts["kind"]
+        of_job = kind != "queue"
+        query = Query(states=frozenset({State.EXECUTING}), queue=None if of_job else job.queue, limit=500)
+        runs = self._inspection.list(query)
+        if of_job and job.lane is not None:
+            runs = [run for run in runs if run.lane and _shares(run.lane, job.lane, by_key=kind == "key")]
+        return list(runs)[:_RUNS]
+
+
+def _shares(lane: str, other: str, *, by_key: bool) -> bool:
+    return lane == other if by_key else group_of(lane) == group_of(other)
+
+
+def _sealed(job: StoredJob) -> tuple[str, str]:
+    """Return why an envelope cannot be opened here, and with which key it is encrypted."""
+    try:
+        letter = open_sealed(Sealed(job.id, job.queue, job.data))
+    except EnvelopeError as error:
+        return str(error), ""
+    return "", letter.enc.partition(" ")[2] if letter.enc else ""

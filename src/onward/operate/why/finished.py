@@ -1,0 +1,107 @@
+"""Rules for jobs that are over, or not there."""
+
+from __future__ import annotations
+
+import re
+
+from onward.base.durations import spoken
+from onward.job.states import State
+from onward.operate.why.case import Case
+from onward.operate.why.reason import Reason, moment
+
+__all__ = ["cancelled", "completed", "discarded", "gone"]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_FIXES = {
+    "crashed": "find out what ends the process (`onward job show {id}`), then replay it: `onward job retry {id}`",
+    "is not registered": "import the module that defines it in the workers (--import), then `onward job retry {id}`",
+    "is not allowed": "name it in queue_handlers of the workers, then `onward job retry {id}`",
+    "key": "give the workers the key (`onward keys`), then `onward job retry {id}`",
+}
+
+
+def gone(case: Case) -> Reason | None:
+    if case.is_there:
+        return None
+    settings = case.settings
+    where = f"namespace {settings.namespace!r}" + (f" of {settings.store}" if settings.store else "")
+    born = _born(case.job_id)
+    look = "look for it in the other store or namespace (--url, --namespace)"
+    if born is None or born > case.now:
+        return Reason(
+            code="gone",
+            text=f"There is no job {case.job_id} in {where}, and no job has such an id.",
+            fix=f"compare the id with what was printed when it was enqueued; or {look}",
+        )
+    age = (case.now - born) / 1_000_000
+    kept = {state: length for state, length in settings.retention.items() if length is not None}
+    shortest = min(kept.values(), default=None)
+    facts = {"born": born, "age": age}
+    if shortest is None or age < shortest:
+        return Reason(
+            code="gone",
+            text=f"There is no job {case.job_id} in {where}: its id was made {spoken(age)} ago, and nothing so young is "
+            f"removed by retention.  It was never enqueued here, is not committed yet, or a person has removed it.",
+            fix=look,
+            facts=facts,
+        )
+    states = ", ".join(f"{state} jobs after {spoken(length)}" for state, length in sorted(kept.items()))
+    return Reason(
+        code="gone",
+        text=f"There is no job {case.job_id} in {where}: its id was made {spoken(age)} ago, and retention removes {states}.",
+        fix="raise `retention` to keep finished jobs for longer",
+        facts=facts,
+    )
+
+
+def completed(case: Case) -> Reason | None:
+    job = case.job
+    if not case.is_there or job.state is not State.COMPLETED:
+        return None
+    when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
+    facts = {"finished_at": job.finished_at, "attempts": job.attempts}
+    if case.record is not None and case.record.reason:
+        return Reason(code="completed", text=f"It was skipped{when}: {case.record.reason}.", facts=facts)
+    took = ""
+    if job.started_at is not None and job.finished_at is not None:
+        took = f" after a run of {spoken(max(0, job.finished_at - job.started_at) / 1_000_000)}"
+    left = "; only a tombstone of it is left" if job.tombstone else ""
+    return Reason(code="completed", text=f"It has completed{when}{took}{left}.", facts=facts)
+
+
+def discarded(case: Case) -> Reason | None:
+    job = case.job
+    if not case.is_there or job.state is not State.DISCARDED:
+        return None
+    why = (case.record.reason if case.record is not None else job.reason) or "no reason is stored"
+    last = case.record.errors[-1] if case.record is not None and case.record.errors else None
+    error = f"  Its last error: {last.kind}: {last.message.splitlines()[0] if last.message else ''}" if last else ""
+    when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
+    fix = next(
+        (fix for word, fix in _FIXES.items() if word in why), "mend what it failed on, then `onward job retry {id}`"
+    )
+    return Reason(
+        code="discarded",
+        text=f"It is dead: {why}{when}, after {job.attempts} runs and {job.crashes} crashes.{error}",
+        fix=fix.format(id=job.id),
+        facts={"reason": why, "attempts": job.attempts, "crashes": job.crashes, "finished_at": job.finished_at},
+    )
+
+
+def cancelled(case: Case) -> Reason | None:
+    job = case.job
+    if not case.is_there or job.state is not State.CANCELLED:
+        return None
+    why = (case.record.reason if case.record is not None else job.reason) or "no reason is stored"
+    when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
+    return Reason(
+        code="cancelled",
+        text=f"It was cancelled{when}: {why}.",
+        fix="enqueue it again: its time to live is over" if why == "expired" else f"onward job retry {job.id}",
+        facts={"reason": why, "finished_at": job.finished_at},
+    )
+
+
+def _born(job_id: str) -> int | None:
+    """Return when an id was made, which its first digits say."""
+    return int(job_id[:12], 16) * 1000 if _ID.fullmatch(job_id) else None

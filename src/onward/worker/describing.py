@@ -1,0 +1,26 @@
+"""What a worker says of itself when it opens its session."""
+
+from __future__ import annotations
+
+from onward.contract.description import WorkerDescription
+from onward.version import __version__
+from onward.worker.options import WorkerOptions, WorkerParts
+
+__all__ = ["described"]
+
+
+def described(parts: WorkerParts, options: WorkerOptions) -> bytes:
+    """Return the description of a worker, as it is stored."""
+    registry = parts.runtime.registry
+    return WorkerDescription(
+        queues=tuple(options.queues),
+        weights=dict(options.weights),
+        per_process=dict(options.per_process),
+        allowed=registry.allowed,
+        denied=registry.denied,
+        concurrency=options.concurrency,
+        jobs=tuple(registry.known),
+        build=__version__,
+        keys=tuple(parts.key_ids()),
+        started=parts.runtime.clock.micros(),
+    ).encoded()
