@@ -1358,7 +1358,8 @@ wanted AS MATERIALIZED (
 ), walked AS MATERIALIZED (
     SELECT * FROM around LIMIT cast(:lanes AS bigint)
 ), share AS MATERIALIZED (
-    SELECT least(greatest(cast(:limit AS bigint) * 3 / greatest(count(*), 1), 1), cast(:limit AS bigint)) AS heads
+    -- A little more than each will give, if all have enough: what is missing is read by one statement for all of them.
+    SELECT least(cast(:limit AS bigint) * 5 / (4 * greatest(count(*), 1)) + 1, cast(:limit AS bigint)) AS heads
       FROM walked
      WHERE is_lane AND lane IS NOT NULL
 )
