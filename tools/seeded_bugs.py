@@ -1838,6 +1838,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
     ),
     Mutant(
+<<<<<<< HEAD
         "M230",
         "what opens wakes no worker (SQLite)",
         (
@@ -1896,5 +1897,29 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
+=======
+        "M226",
+        "the broker gets messages about jobs whose node waits",
+        (
+            Edit(
+                "src/onward/backends/companion/flows.py",
+                "if job.awaits == AWAITS_NODE or job.state in FINISHED}",
+                "if job.state in FINISHED}",
+            ),
+        ),
+        ("tests/backends/companion/test_flows.py::test_a_member_gets_its_message_when_its_node_opens",),
+    ),
+    Mutant(
+        "M227",
+        "a job that opens with a delay beside a broker waits for the sweep",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "[DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too",
+                "[DueMember(job_id, queue) for job_id, state, queue in due if state == State.AVAILABLE]",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
+>>>>>>> 5fbe5f501acf8af17bae35aa6f65ec032975466c
     ),
 )

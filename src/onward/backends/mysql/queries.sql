@@ -80,6 +80,14 @@ SELECT found.name, holder.id
  WHERE holder.key_held = found.name
    FOR UPDATE;
 
+-- name: begin_opening
+-- Before any other lock.  No session is opened while claims are stopped, see `stop_claims`.
+SELECT number FROM onward_stripes WHERE number = 0 LOCK IN SHARE MODE;
+
+-- name: begin_declaring
+-- The same for a session with limits: it may be the one that stops claims.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
@@ -365,6 +373,11 @@ SELECT :now;
 SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
+
+-- name: stop_claims
+-- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;
 
 -- name: lock_limits
 -- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
@@ -1319,7 +1332,7 @@ SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT N
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.flow AND node.name = place.node;
 
 -- name: enqueue_members
--- Like `enqueue`.  A job whose node waits is due at no instant.  Where the flow is not there, it is a plain job.
+-- Like `enqueue`.  A job whose node waits is due at no instant.
 INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
                          idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
 SELECT id, queue, CASE WHEN never IS NULL AND due <= now THEN 'available' ELSE 'scheduled' END, -priority, coalesce(never, due),
@@ -1347,7 +1360,7 @@ UPDATE onward_jobs
    SET flow = :flow, node = :node, awaits = CASE WHEN :never IS NOT NULL THEN '' END,
        state = CASE WHEN :never IS NOT NULL THEN 'scheduled' ELSE state END, available_at = coalesce(:never, available_at)
  WHERE id = :id;
-INSERT INTO onward_members (flow, node, id) SELECT :flow, :node, :id FROM dual WHERE :is_there;
+INSERT INTO onward_members (flow, node, id) VALUES (:flow, :node, :id);
 
 -- name: count_added
 -- Inserts only: no two transactions that add wait for each other.
@@ -1399,7 +1412,11 @@ UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
     ON member.flow = job.flow AND member.node = job.node AND member.id = job.id
-   SET member.outcome = '', job.state = 'scheduled', job.awaits = '', job.available_at = :never
+   SET member.outcome = '';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = job.flow AND node.name = job.node
+   SET job.state = 'scheduled', job.awaits = '', job.available_at = :never
  WHERE job.state = 'available';
 
 -- name: reasons_of

@@ -14,6 +14,7 @@ from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.wake import EVERY_QUEUE
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import change_gate
 from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
@@ -108,7 +109,8 @@ class Settling:
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
         ended: dict[int, holds.Ended] = {}
-        for number, to, at_once, once, ttl, single in written(self._reply) if self._reply is not None else ():
+        for number, to, at_once, once, ttl, single, *place in written(self._reply) if self._reply is not None else ():
+            touch(self._tx.touched, [place])
             at = self._asked[number - 1]
             self.promoted += at_once
             answers[at] = _APPLIED[to]
@@ -160,6 +162,7 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
         and each.reason is None
         and each.lease.hold is Hold.FREE
         and each.gate is None
+        and not each.lease.member
     ]
     if found:
         keep = settlements[found[0]].keep
