@@ -1838,7 +1838,6 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/model/test_memory.py::test_the_memory_backend_does_what_the_model_does",),
     ),
     Mutant(
-<<<<<<< HEAD
         "M230",
         "what opens wakes no worker (SQLite)",
         (
@@ -1897,7 +1896,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
-=======
+    ),
+    Mutant(
         "M226",
         "the broker gets messages about jobs whose node waits",
         (
@@ -1920,6 +1920,5 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
->>>>>>> 5fbe5f501acf8af17bae35aa6f65ec032975466c
     ),
 )
