@@ -39,6 +39,7 @@ MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
+FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
 FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 FLOWS_ON_POSTGRES = "tests/backends/postgres/test_flows.py"
@@ -1865,8 +1866,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/flows.lua",
-                "if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end",
-                "if is(record, AWAITS_NODE) and score then zset('waiting:' .. place, record.id, score) end",
+                "if waits then zset('waiting:' .. place, id, score) end",
+                "if waits and score then zset('waiting:' .. place, id, score) end",
             ),
         ),
         (f"{FLOWS_ON_REDIS}::TestSteps::test_a_large_node_opens_in_steps_that_its_own_jobs_take",),
@@ -1984,5 +1985,77 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
+    ),
+    Mutant(
+        "M228",
+        "a job with a process of its own adds to its flow under the owner that claimed it, adopted since",
+        (
+            Edit(
+                "src/onward/entry/isolated.py",
+                "self._flows.grow(msgspec.structs.replace(lease, owner=owner), envelopes)",
+                "self._flows.grow(lease, envelopes)",
+            ),
+        ),
+        ("tests/worker/test_isolated_flows.py::test_a_job_of_its_own_process_adds_to_its_flow_after_an_adoption",),
+    ),
+    Mutant(
+        "M230",
+        "what opens wakes no worker (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/flows.py",
+                "tx.wakes = tx.wakes or bool(looked.opened)",
+                "tx.wakes = tx.wakes or False",
+            ),
+        ),
+        (f"{FLOWS_ON_SQLITE}::test_a_turn_that_opens_a_node_wakes_a_worker_for_it",),
+    ),
+    Mutant(
+        "M231",
+        "a flow is over while jobs of it have still to be cancelled (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if flow.row.closed and not flow.swept and all_over(flow.nodes.values()):",
+                "if flow.row.closed and all_over(flow.nodes.values()):",
+            ),
+        ),
+        (f"{FLOWS_ON_SQLITE}::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
+    ),
+    Mutant(
+        "M232",
+        "a node whose waiting jobs were cancelled with its flow counts as completed (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if ended and node.state in _LIVE:",
+                "if ended and node.state in ():",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_flow_that_is_filled_is_closed_by_its_cancellation",),
+    ),
+    Mutant(
+        "M233",
+        "a flow that is retried goes on being cancelled (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "self.stopped, self.cancelled, self.over = False, None, False",
+                "self.stopped, self.over = False, False",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_retried_flow_completes_without_running_again_what_was_completed",),
+    ),
+    Mutant(
+        "M234",
+        "people who look at a flow count all of its jobs (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND flow IS NOT NULL AND state = 'cancelled' LIMIT :at_most",
+                "AND flow IS NOT NULL AND state = 'cancelled' LIMIT -1",
+            ),
+        ),
+        ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
     ),
 )

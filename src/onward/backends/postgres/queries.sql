@@ -27,6 +27,13 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- name: savepoint
+SAVEPOINT onward_unlocked;
+
+-- name: unlock
+-- What was locked since is free again.
+ROLLBACK TO SAVEPOINT onward_unlocked;
+
 -- name: listen
 -- The channel's name is the table prefix's.
 LISTEN onward_wake;
@@ -1351,7 +1358,8 @@ wanted AS MATERIALIZED (
 ), walked AS MATERIALIZED (
     SELECT * FROM around LIMIT cast(:lanes AS bigint)
 ), share AS MATERIALIZED (
-    SELECT least(greatest(cast(:limit AS bigint) * 3 / greatest(count(*), 1), 1), cast(:limit AS bigint)) AS heads
+    -- A little more than each will give, if all have enough: what is missing is read by one statement for all of them.
+    SELECT least(cast(:limit AS bigint) * 5 / (4 * greatest(count(*), 1)) + 1, cast(:limit AS bigint)) AS heads
       FROM walked
      WHERE is_lane AND lane IS NOT NULL
 )
@@ -1730,19 +1738,22 @@ SELECT job.key_held
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
 
+-- name: try_unbegun
+-- Which of these jobs were never claimed, and whether this transaction has them now.  What another one has is not waited for.
+SELECT wanted.id, held.id IS NOT NULL
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                      LIMIT 1) AS unbegun
+  LEFT JOIN LATERAL (SELECT id FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                        FOR UPDATE SKIP LOCKED) AS held ON true;
+
 -- name: take_back
--- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
-WITH held AS MATERIALIZED (
-    SELECT job.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_jobs
-                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
-                            AND owner IS NULL
-                            FOR UPDATE) AS job
-)
 DELETE FROM onward_jobs
- WHERE id = ANY (ARRAY (SELECT id FROM held))
+ WHERE id = ANY (cast(:ids AS text[]))
    AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
 RETURNING id;
 
