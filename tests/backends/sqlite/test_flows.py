@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from onward import Onward
-from onward.backend import Query, Settlement
+from onward.backend import Claim, Query, Settlement, Turn
 from onward.backends.sqlite import SqliteBackend
 from onward.flow.graph import NodeState, advance, planned
 from onward.job.membership import FlowPlan, NodePlan
@@ -101,6 +101,83 @@ def test_the_end_of_a_member_costs_one_statement_more_unless_its_node_is_over(ba
 
     assert len(recorded) == len(of_a_plain_job) + 1
     assert recorded[-1] == "flows_to_look_at"
+
+
+@pytest.fixture
+def woken(backend):
+    calls = []
+    backend._transactions._wake = lambda: calls.append("woken")
+    return calls
+
+
+@pytest.mark.promise("W72")
+def test_a_turn_that_opens_a_node_wakes_a_worker_for_it(backend, clock, woken):
+    """What opens is not claimed by the turn that ends the last job before it: it looks last."""
+    stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
+    (lease,) = stage.claim("a")
+    woken.clear()
+
+    result = backend.turn(Turn(owner="worker", settlements=[ack(lease)], claim=Claim(queues=("a", "b"), limit=1)))
+
+    assert result.leases == []
+    assert result.woken == ids(stage.envelopes["b"])
+    assert woken == ["woken"]
+
+
+# What is counted: steps of SQLite's virtual machine, the same on every machine, however busy it is
+
+
+@pytest.fixture
+def steps_of(backend):
+    def count(act):
+        steps = 0
+
+        def step():
+            nonlocal steps
+            steps += 1
+
+        with backend._connections.tidying() as writer, backend._reading() as reading:
+            connections = writer, reading._connection
+            for connection in connections:
+                connection.set_progress_handler(step, 10)
+        act()
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
+        return steps
+
+    return count
+
+
+@pytest.mark.promise("W80")
+def test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members(backend, clock, steps_of):
+    def looks(stage):
+        return steps_of(lambda: (backend.flow(stage.id), backend.flows(), backend.member_counts(stage.id, at_most=500)))
+
+    few, many = (FlowStage(backend, clock, a=Part(members), b=Part(after="a")) for members in (600, 12_000))
+    of_live = [looks(stage) for stage in (few, many)]
+    for stage in (few, many):
+        backend.cancel_flow(stage.id, "not wanted")
+    of_ended = [looks(stage) for stage in (few, many)]
+
+    assert of_live[1] < of_live[0] * 1.2
+    assert of_ended[1] < of_ended[0] * 1.2
+
+
+@pytest.mark.promise("W80")
+def test_the_end_of_a_member_costs_the_same_among_any_number(backend, clock, steps_of):
+    backend.open_session(a_session("worker"))
+
+    def ends(stage):
+        leases = stage.claim("a", limit=3)
+        backend.settle([ack(leases[0])])
+        steps = steps_of(lambda: backend.settle([ack(leases[1])]))
+        backend.cancel_flow(stage.id, "not wanted")  # the next flow has the same queues
+        return steps
+
+    few = ends(FlowStage(backend, clock, a=Part(10), b=Part(after="a")))
+    many = ends(FlowStage(backend, clock, a=Part(12_000), b=Part(after="a")))
+
+    assert many < few * 1.5
 
 
 # Processes that are killed
