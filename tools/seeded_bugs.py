@@ -1895,7 +1895,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "AND flow IS NOT NULL AND state = 'cancelled' LIMIT -1",
             ),
         ),
-        ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
+        (f"{FLOWS_ON_SQLITE}::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
     ),
     Mutant(
         "M226",

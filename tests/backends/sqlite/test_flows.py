@@ -14,12 +14,7 @@ import msgspec
 import pytest
 
 from onward import Onward
-<<<<<<< HEAD
 from onward.backend import Claim, Query, Settlement, Turn
-from onward.backends.sql.flows import STEP
-=======
-from onward.backend import Query, Settlement
->>>>>>> 5fbe5f501acf8af17bae35aa6f65ec032975466c
 from onward.backends.sqlite import SqliteBackend
 from onward.flow.graph import NodeState, advance, planned
 from onward.job.membership import FlowPlan, NodePlan
@@ -319,6 +314,7 @@ def shop(tmp_path):
         yield jobs, step, connection, ran
 
 
+@pytest.mark.promise("W79")
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
 def test_a_whole_flow_joins_the_callers_transaction(shop, ends):
     jobs, step, connection, ran = shop
