@@ -1859,7 +1859,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "if flow.row.closed and all_over(flow.nodes.values()):",
             ),
         ),
-        (f"{FLOWS_ON_SQLITE}::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
+        (f"{FLOWS_ON_SQLITE}::TestSteps::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
     ),
     Mutant(
         "M232",
