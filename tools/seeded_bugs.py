@@ -2020,7 +2020,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "if flow.row.closed and all_over(flow.nodes.values()):",
             ),
         ),
-        (f"{FLOWS_ON_SQLITE}::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
+        (f"{FLOWS_ON_SQLITE}::TestSteps::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
     ),
     Mutant(
         "M232",
@@ -2056,6 +2056,6 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "AND flow IS NOT NULL AND state = 'cancelled' LIMIT -1",
             ),
         ),
-        ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
+        (f"{FLOWS_ON_SQLITE}::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
     ),
 )
