@@ -50,6 +50,7 @@ LAST_TWO_ENDS = (
 )
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+SWAPPED = "tests/backends/postgres/test_swapped_leases.py"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 TOKENS = "tests/flow/test_limits.py::TestTokens"
@@ -1011,6 +1012,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{BREAKERS}::TestShutting::test_a_probe_that_succeeds_opens_for_all_at_once[memory]",),
     ),
     Mutant(
+        "M153",
+        "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
+        (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
+    ),
+    Mutant(
         "M152",
         "a probe that fails shuts for as long as the first time",
         (Edit("src/onward/flow/breaker.py", "min(2 * probe, self._longest)", "self._pause"),),
@@ -1355,6 +1362,44 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M150",
+        "a turn that has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", "        return line, min(freed, most)\n", "        return line, most\n"),),
+        (f"{SWAPPED}::TestSingleLine::test_no_more_start_than_were_ended_and_a_walk_takes_the_room_that_is_left",),
+    ),
+    Mutant(
+        "M151",
+        "a turn starts as many as it has ended though more run than a lowered limit allows (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "ELSE greatest(0, :bound - (SELECT count(*)",
+                "ELSE greatest(:bound, :bound - (SELECT count(*)",
+            ),
+        ),
+        (f"{SWAPPED}::TestSingleLine::test_no_job_starts_while_more_run_than_a_lowered_limit_allows",),
+    ),
+    Mutant(
+        "M153",
+        "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
+        (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
+    ),
+    Mutant(
+        "M152",
+        "what is taken back keeps locks while it waits for a turn (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/schedules.py",
+                '            tx.ask("unlock")\n            tx.ask("lock_live", id=other)\n            tx.ask("unlock")\n',
+                '            tx.ask("lock_live", id=other)\n',
+            ),
+        ),
+        (
+            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_is_not_waited_for",
+        ),
     ),
     Mutant(
         "M122",
