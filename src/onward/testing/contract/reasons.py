@@ -12,6 +12,7 @@ from onward.backend import Session
 from onward.base.clock import from_micros
 from onward.contract.description import WorkerDescription
 from onward.job.settlement import GateChange, Settlement
+from onward.job.states import State
 from onward.operate.why.reason import Reason
 from onward.testing.contract.builders import a_claim, ids, micros, some_envelopes
 from onward.testing.contract.capabilities import needs
@@ -90,6 +91,8 @@ class ReasonsContract:
         first, second = in_lane(2, "acme")
         backend.enqueue([first, second])
         claimed(backend)
+        claimed(backend)
+        assert backend.get(second.id).state is State.SCHEDULED
 
         reason = why(backend, second.id)
 
