@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import beanstalkd, limits, mariadb, postgres, redis, sqlite
+from bench.engines import beanstalkd, flows, limits, mariadb, postgres, redis, sqlite
 from bench.rounds import say
 
 ENGINES: dict[str, Any] = {
@@ -26,6 +26,8 @@ ENGINES: dict[str, Any] = {
     "beanstalkd": beanstalkd,
     "limits on sqlite": limits.ON_SQLITE,
     "limits on postgres": limits.ON_POSTGRES,
+    "flows on sqlite": flows.ON_SQLITE,
+    "flows on postgres": flows.ON_POSTGRES,
 }
 HERE = Path(__file__).parent.parent
 

@@ -21,7 +21,7 @@ from bench.rounds import Figure, Rounds, beside, say
 from tests.proof import snapshots
 from tests.servers.postgres import postgres_server
 
-__all__ = ["ON_POSTGRES", "ON_SQLITE", "Limits"]
+__all__ = ["ON_POSTGRES", "ON_SQLITE", "Limits", "served"]
 
 _JOBS = {0: 60_000, 100: 4_000, 20: 8_000}  # by milliseconds of a job
 _SNAPSHOT_LANES = (2, 1_000)
@@ -39,7 +39,7 @@ class Limits:
 
     def run(self, options: argparse.Namespace) -> dict[str, Any]:
         os.environ["BENCH_STORE"] = self._store
-        with self._served() as engine:
+        with served(self._store) as engine:
             return self._measured(options) | {"engine": engine}
 
     def _measured(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -78,17 +78,6 @@ class Limits:
             found[str(lanes)] = ledger.figures["percent during"] / 100
         return found
 
-    @contextmanager
-    def _served(self) -> Iterator[str]:
-        if self._store == "sqlite":
-            yield f"SQLite {sqlite3.sqlite_version}"
-            return
-        with postgres_server("15", in_memory=False) as server:  # its commits are to cost what they cost
-            os.environ["BENCH_POSTGRES"] = server.url()
-            with psycopg.connect(server.url()) as connection:
-                version = connection.info.server_version
-            yield f"PostgreSQL {version // 10_000}.{version % 10_000}, fsync and synchronous_commit on"
-
     def figures(self, results: dict[str, Any]) -> list[Figure]:
         quick = results["measures"][_title(0)]
         limited = [
@@ -117,6 +106,19 @@ class Limits:
             "`onward worker` with 2 processes; jobs that take a while by 4 processes of 10 slots, with a limit of as many "
             "as there are slots: what it costs is the claim's lock, and that a claim takes no more than can begin."
         )
+
+
+@contextmanager
+def served(store: str) -> Iterator[str]:
+    """Have a store served, and yield what it is."""
+    if store == "sqlite":
+        yield f"SQLite {sqlite3.sqlite_version}"
+        return
+    with postgres_server("15", in_memory=False) as server:  # its commits are to cost what they cost
+        os.environ["BENCH_POSTGRES"] = server.url()
+        with psycopg.connect(server.url()) as connection:
+            version = connection.info.server_version
+        yield f"PostgreSQL {version // 10_000}.{version % 10_000}, fsync and synchronous_commit on"
 
 
 def _title(ms: int) -> str:

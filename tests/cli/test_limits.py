@@ -65,13 +65,23 @@ LIMITS = [
 
 
 class TestInWords:
+    def test_limits_of_a_job_and_of_its_keys_differ_however_long_its_name_is(self):
+        name = "shop.orders.documents.tasks.render_all_invoices_of_a_month_again"
+        limits = [a_limit(kind, name, rate=RATE, declared=Bounds(rate=RATE)) for kind in ("job", "key")]
+
+        lines = ["".join(part for part, _ in line) for line in Table(COLUMNS, width=80).page(limits)]
+
+        _, job, keys = lines
+        assert job.startswith("shop.orders")
+        assert keys.startswith("each key of shop.")
+
     def test_a_table_tells_what_runs_what_is_left_and_why_it_waits(self):
         lines = ["".join(part for part, _ in line) for line in Table(COLUMNS, width=None).page(LIMITS)]
 
         assert [line.split() for line in lines] == [
             ["LIMIT", "RUNNING", "RATE", "TOKENS", "WAITS", "ORIGIN"],
             ["render", "5", "of", "5", "code"],
-            ["render,", "each", "key", "2", "each", "set;", "the", "code", "says", "9", "running"],
+            ["each", "key", "of", "render", "2", "each", "set;", "the", "code", "says", "9", "running"],
             [
                 "queue",
                 "mail",
@@ -122,7 +132,7 @@ class TestList:
         heading, job, key = people.out.splitlines()
         assert heading.split() == ["LIMIT", "RUNNING", "RATE", "TOKENS", "WAITS", "ORIGIN"]
         assert job.split() == ["render", "0", "of", "5", "code"]
-        assert key.split() == ["render,", "each", "key", "2", "each", "code"]
+        assert key.split() == ["each", "key", "of", "render", "2", "each", "code"]
         assert [(each["kind"], each["name"], each["running"], each["running_now"]) for each in data] == [
             ("job", "render", 5, 0),
             ("key", "render", 2, None),
@@ -182,7 +192,7 @@ class TestSteering:
 
     def test_so_is_that_of_each_key(self, onward, shop, render):
         assert onward("limit", "set", "render", "--each-key", "--running", "7").out.startswith(
-            "render, each key: 7 running"
+            "each key of render: 7 running"
         )
         assert [each.running for each in shop.limits.list()] == [5, 7]
 
@@ -196,7 +206,7 @@ class TestSteering:
     def test_a_limit_that_left_the_code_is_forgotten(self, onward, shop, render):
         forgotten = onward("limit", "forget", "render", "--each-key")
 
-        assert forgotten.out == "render, each key: no limit\n"
+        assert forgotten.out == "each key of render: no limit\n"
         assert [(each.kind, each.name) for each in shop.limits.list()] == [("job", "render")]
 
     def test_a_job_is_shut_and_opened(self, onward, shop, render):

@@ -84,6 +84,31 @@ class TestBlaming:
         assert Breaker(on=ConnectionError).blames(error)
         assert not Breaker(on=TimeoutError).blames(error)
 
+    @pytest.mark.parametrize(
+        ("errors", "blamed"),
+        [
+            ([ValueError(), ConnectionRefusedError()], True),
+            ([ValueError(), ExceptionGroup("inner", [KeyError(), TimeoutError()])], True),
+            ([ValueError(), KeyError()], False),
+            ([ValueError(), Discard("no use")], False),
+        ],
+    )
+    def test_a_group_counts_if_any_error_in_it_does(self, errors, blamed):
+        breaker, group = Breaker(on=(ConnectionError, TimeoutError)), ExceptionGroup("tasks", errors)
+        retried = Retry(after=1)
+        retried.__cause__ = group
+
+        assert breaker.blames(group) is blamed
+        assert breaker.blames(retried) is blamed
+
+    def test_a_group_that_contains_itself_over_and_over_is_given_up(self):
+        class Endless(ExceptionGroup):
+            @property
+            def exceptions(self):
+                return (self,)
+
+        assert not Breaker(on=ConnectionError).blames(Endless("tasks", [ValueError()]))
+
     def test_without_a_kind_every_exception_counts_but_no_signal(self):
         assert Breaker().blames(ValueError())
         assert not Breaker().blames(Discard("no use"))

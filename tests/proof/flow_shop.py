@@ -1,4 +1,4 @@
-"""The application of `tests.proof.flows`: every run leaves a line in a log when it begins and when it ends."""
+"""The application of `tests.proof.flows` and `chords`: runs leave lines in a log when they begin and when they end."""
 
 from __future__ import annotations
 
@@ -23,10 +23,26 @@ def _note(ctx: JobContext, sign: str, *words: object) -> None:
         log.write(f"{line}\n".encode())  # in one go: whole lines, beside other writers
 
 
+def _act(ctx: JobContext, does: str) -> None:
+    if does == "crash" and ctx.delivery == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if does == "slow":
+        time.sleep(0.02)
+
+
+def _fail(ctx: JobContext, does: str) -> None:
+    if does == "fail":
+        raise Discard("as it should")
+    if does == "stumble" and ctx.attempt == 1:
+        raise ValueError("as it should")
+
+
 class Shop(NamedTuple):
     step: Any
     grow: Any
     last: Any
+    member: Any
+    done: Any
 
 
 def shop(onward: Onward) -> Shop:
@@ -35,15 +51,9 @@ def shop(onward: Onward) -> Shop:
     @onward.job(max_retries=1, retry=NoDelay())
     def step(ctx: JobContext, number: int, does: str) -> int:
         _note(ctx, "+")
-        if does == "crash" and ctx.delivery == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if does == "slow":
-            time.sleep(0.02)
+        _act(ctx, does)
         _note(ctx, "-")
-        if does == "fail":
-            raise Discard("as it should")
-        if does == "stumble" and ctx.attempt == 1:
-            raise ValueError("as it should")
+        _fail(ctx, does)
         return number
 
     @onward.job(max_retries=0)
@@ -61,7 +71,15 @@ def shop(onward: Onward) -> Shop:
         _note(ctx, "-")
         return len(nodes)
 
-    return Shop(step, grow, last)
+    @onward.job
+    def member(number: int) -> int:
+        return number
+
+    @onward.job(max_retries=0)
+    def done(ctx: JobContext) -> None:
+        _note(ctx, "+")
+
+    return Shop(step, grow, last, member, done)
 
 
 shop(jobs)

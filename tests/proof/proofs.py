@@ -11,6 +11,7 @@ from typing import Any
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from tests.proof import (
+    chords,
     deep,
     enqueuers,
     exactly_once,
@@ -47,6 +48,10 @@ __all__ = [
     "a_rate_on_mariadb",
     "a_rate_on_postgres",
     "a_rate_on_redis",
+    "chord_on_a_file",
+    "chord_on_mariadb",
+    "chord_on_postgres",
+    "chord_on_redis",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
     "claims_of_many_lanes_behind_a_snapshot",
@@ -269,6 +274,22 @@ def flows_under_fire_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
     return _flows_under_fire("redis", folder, scale, tell)
 
 
+def chord_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("sqlite", folder, scale, tell)
+
+
+def chord_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("postgres", folder, scale, tell)
+
+
+def chord_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("mariadb", folder, scale, tell)
+
+
+def chord_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _chord("redis", folder, scale, tell)
+
+
 def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
@@ -326,6 +347,10 @@ PROOFS: tuple[Proof, ...] = (
     flows_under_fire_on_postgres,
     flows_under_fire_on_mariadb,
     flows_under_fire_on_redis,
+    chord_on_a_file,
+    chord_on_postgres,
+    chord_on_mariadb,
+    chord_on_redis,
 )
 
 
@@ -366,6 +391,11 @@ def _flows_under_fire(engine: str, folder: Path, scale: float, tell: Tell, *, se
             supervisors=max(2, round(3 * scale)),
             tell=tell,
         )
+
+
+def _chord(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return chords.of_workers(store, folder, members=max(3_000, round(100_000 * scale)), tell=tell)
 
 
 def _at_a_rate(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:

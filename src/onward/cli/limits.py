@@ -131,7 +131,7 @@ def _bounds_data(bounds: Bounds) -> dict[str, Any]:
 
 
 def _named(kind: str, name: str) -> str:
-    return {"queue": f"queue {name}", "key": f"{name}, each key"}.get(kind, name)
+    return {"queue": f"queue {name}", "key": f"each key of {name}"}.get(kind, name)
 
 
 def _bounds(running: int | None, rate: object) -> str:

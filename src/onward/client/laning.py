@@ -68,9 +68,11 @@ class LaneRule:
         """Return what a session declares of this job."""
         bounds = {limit.by is None: limit.bounds for limit in self.limits}
         rows = [LimitRow(kind="job", name=self.job, declared=bounds.get(True, Bounds()), declared_at=declared_at)]
-        if self._by is not None:  # without bounds too: those that an earlier deployment declared are gone
-            declared = bounds.get(False, Bounds())
-            rows.append(LimitRow(kind="key", name=self.job, declared=declared, declared_at=declared_at))
+        # Without bounds too: those that an earlier deployment declared are gone, also for keys that calls say themselves.
+        declared, only_ends = bounds.get(False, Bounds()), self._by is None
+        rows.append(
+            LimitRow(kind="key", name=self.job, declared=declared, declared_at=declared_at, only_ends=only_ends)
+        )
         return rows
 
     def _place(self, what: str, place: str | None) -> str | None:

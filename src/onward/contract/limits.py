@@ -47,6 +47,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
     declared: Bounds = Bounds()  # by the code; a job that has lanes of its own is declared even without bounds
     declared_at: int = 0  # when the process that declared it started: the last deployment wins
     chosen: Bounds = Bounds()  # by people, while the program runs
+    only_ends: bool = False  # of a declaration: it takes back what an earlier deployment declared, and makes no limit
 
     @property
     def bounds(self) -> Bounds:

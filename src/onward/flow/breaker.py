@@ -12,6 +12,8 @@ Each process counts its own runs; that a job is shut is known to the store, so i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +27,7 @@ from onward.job.signals import Retry, Signal
 __all__ = ["Breaker", "RecentRuns", "Verdict", "breaker_of"]
 
 _MOST_RUNS = 1_000
+_MOST_ERRORS = 1_000  # of a group
 _SHORTEST, _LONGEST = 0.1, 86_400.0  # seconds
 
 
@@ -68,13 +71,12 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     def blames(self, error: BaseException | None) -> bool:
         """Return whether a run that ended with this error failed because of the other side.
 
-        A `Retry` is judged by its cause; any other signal is the handler's own decision.
+        A `Retry` is judged by its cause, and a group by each error in it; any other signal is the handler's own decision.
         """
         if error is not None and issubclass(type(error), Retry):
             error = error.__cause__
-        if error is None or issubclass(type(error), Signal):
-            return False
-        return is_listed(error, self.on if isinstance(self.on, tuple) else (self.on,))
+        kinds = self.on if isinstance(self.on, tuple) else (self.on,)
+        return any(is_listed(each, kinds) for each in islice(_with_parts(error), _MOST_ERRORS))
 
 
 class Verdict(NamedTuple):
@@ -127,6 +129,17 @@ def breaker_of(given: Any, job: str) -> Breaker:
     if not isinstance(given, Breaker):
         raise InvalidLimit(f"{job}: breaker takes Breaker(failures=…, of=…, pause=…), not {given!r:.60}")
     return given
+
+
+def _with_parts(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and, if it is a group, all that it is made of; without signals."""
+    left = [] if error is None else [error]
+    while left:
+        each = left.pop()
+        if not issubclass(type(each), Signal):
+            yield each
+        if issubclass(type(each), BaseExceptionGroup):
+            left += reversed(each.exceptions)  # type: ignore[attr-defined]
 
 
 def _whole(value: Any, what: str) -> None:

@@ -81,7 +81,7 @@ class LimitControl:
     def forget(self, job: str | None = None, *, queue: str | None = None, each_key: bool = False) -> None:
         """Drop a limit that left the code, with what was set.  A worker that still declares it does so when it starts."""
         kind, name = _place(job, queue, each_key)
-        if any((row.kind, row.name) == (kind, name) for row in self._declared()):
+        if any((row.kind, row.name) == (kind, name) and not row.only_ends for row in self._declared()):
             raise InvalidLimit(
                 f"{'job' if queue is None else 'queue'} {name!r} has its limit from this code: leave it out there first, "
                 f"or drop only what was set, with clear"
@@ -116,7 +116,8 @@ class LimitControl:
 
     def _known(self, name: str, kind: Kind = "job") -> None:
         """Raise for a job without lanes of its own, or without keys: a limit of it would bind nothing."""
-        rows = (*self._declared(), *(state.row for state in self._store.limits()))
+        declared = (row for row in self._declared() if not row.only_ends)
+        rows = (*declared, *(state.row for state in self._store.limits()))
         names = {row.name for row in rows if row.kind == kind}
         if name not in names:
             raise LimitNotFound(_unknown(kind, name, names))

@@ -164,6 +164,22 @@ class TestInterleavings:
 
         assert max(seen) == 1
 
+    @pytest.mark.parametrize("kind", ["job", "key"])
+    def test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted(self, open_backend, between, kind):
+        ours, theirs = open_backend(), open_backend()
+
+        def prepare():
+            open_sessions(ours, theirs)
+            ours.enqueue(in_lane(12, "acme"))
+
+        def change():
+            theirs.set_limit(kind, "render", Bounds(running=5), new=True)
+            claim_of(theirs, "theirs")
+
+        seen = between(ours, prepare, change, lambda: ours.counts()[State.EXECUTING])
+
+        assert set(seen) == {5}
+
     def test_no_start_is_charged_by_a_rate_that_is_gone(self, open_backend, between):
         ours, theirs = open_backend(), open_backend()
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import time
+from collections import Counter
 
 import psycopg
 import pytest
@@ -347,6 +348,52 @@ class TestQueueLimits:
         assert (again.envelope.id, again.lane) == (lease.envelope.id, None)
 
 
+class TestFirstLimits:
+    @pytest.mark.parametrize("kind", ["job", "key"])
+    @pytest.mark.parametrize("leased", [True, False], ids=["leased", "about to lease"])
+    def test_a_claim_that_was_under_way_when_the_first_limit_was_set_is_counted(
+        self, backend, sides, sql, kind, leased
+    ):
+        backend.enqueue(in_lane(20, "acme"))
+        find_lanes(sides[0])
+        claiming = sides[0].side
+        claiming.start(claim_of(sides[0], "first", limit=4))
+        for _ in range(2 if leased else 1):
+            claiming.let_on()
+
+        setting = threading.Thread(
+            target=backend.set_limit, args=(kind, "render", Bounds(running=5)), kwargs={"new": True}
+        )
+        setting.start()
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        eventually(lambda: sql(waiting) or not setting.is_alive())
+        other = []
+        claims = threading.Thread(target=lambda: other.extend(claimed(sides[1], owner="second")))
+        sides[1].side = None
+        claims.start()
+        eventually(lambda: len(sql(waiting)) > 1 or not claims.is_alive())
+        while claiming.can_go_on:
+            claiming.let_on()
+        setting.join(30)
+        claims.join(30)
+
+        assert len(other) == 1
+        assert executing(backend) == 5
+
+    def test_a_limit_that_is_not_the_first_waits_for_no_claim(self, backend, sides):
+        declare(backend, a_limit(running=5), owner="holder")
+        backend.enqueue(some_envelopes(3, queue="other"))
+        claiming = sides[0].side
+        claiming.start(claim_of(sides[0], "first", "other"))
+        claiming.let_on()
+
+        assert backend.set_limit("job", "render", Bounds(running=2))
+        declare(backend, a_limit(running=7), owner="holder")
+
+        while claiming.can_go_on:
+            claiming.let_on()
+
+
 class TestStatements:
     """How many there are, and in how many round trips."""
 
@@ -450,6 +497,22 @@ class TestLooking:
         backend.enqueue(in_lane(1, "free"))
 
         assert self.due(backend) == 0
+
+
+def test_lanes_of_unlike_length_are_read_by_few_statements(backend, open_backend, sql):
+    """What the short ones do not give is taken of the long ones: more than was read of these at first."""
+    backend.enqueue(
+        [each for number in range(50) for count in (1, 10) for each in in_lane(count, f"{count}-of-{number}")]
+    )
+    process = open_backend()
+    process.open_session(Session(owner="reads"))
+    process.side, sent = Side(sql, ()), []
+    process.side.stop_before = sent.append
+
+    leases = process.turn(Turn(owner="reads", claim=Claim(queues=("default",), limit=300))).leases
+
+    assert sorted(Counter(lease.lane for lease in leases).values()) == [1] * 50 + [5] * 50
+    assert sent.count("line_heads") == 1
 
 
 class TestWaking:

@@ -121,9 +121,9 @@ def declare(store: MemoryStore, rows: Sequence[LimitRow]) -> None:
     """Keep what the code of a session declares, unless a later deployment has declared it."""
     for row in rows:
         there = store.limits.get((row.kind, row.name))
-        if there is None or there.declared_at <= row.declared_at:
+        if not row.only_ends if there is None else there.declared_at <= row.declared_at:
             chosen = Bounds() if there is None else there.chosen
-            _keep(store, msgspec.structs.replace(row, chosen=chosen))
+            _keep(store, msgspec.structs.replace(row, chosen=chosen, only_ends=False))
 
 
 def _keep(store: MemoryStore, row: LimitRow) -> None:

@@ -132,7 +132,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
         return MySQLCompletion(
-            self._connections, self._sql, moved=self._moved, wake=self._waiting.wake, look=self._look
+            self._connections, self._sql, moved=self._moved, wake=self._waiting.wake, look=self._look_at_flows
         )
 
     def completed(self, lease: Lease) -> bool:
@@ -194,7 +194,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
             claimed = claiming.hand_out(tx, asked, self._walks, owner=turn.owner, expires_at=expires_at, now=now)
         ended = settlements.ended
         if tx.touched:  # last: it locks rows of flows
-            self._look(tx)
+            self._look_at_flows(tx)
         cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
         return TurnResult(
             settled=settled,
@@ -220,6 +220,9 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
+
+    def _begin_opening(self, tx: Transaction, session: Session) -> None:
+        tx.ask("begin_declaring" if session.limits else "begin_opening")
 
     def _lane_view(self, tx: Transaction) -> MySQLView:
         return MySQLView(tx, tx.ask("clock").value())
@@ -267,7 +270,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
             tx.ask(begin)
             result = act(tx)
             if tx.touched:
-                self._look(tx)
+                self._look_at_flows(tx)
             if tx.ended:  # last, so that no transaction waits for it longer than for the disk
                 tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
             tx.ask("commit")

@@ -58,8 +58,7 @@ def columns_of_members(envelopes: Sequence[Envelope], standings: Standings) -> d
         place, length = place_of(envelope), len(envelope.data)
         never = never_due(envelope) if standings.get(place, PLAIN).waits else None
         rows.append((*_whole_row(envelope, start, length), *place, never))
-        if place in standings:
-            members.append((*place, envelope.id))
+        members.append((*place, envelope.id))
         start += length
     return {"envelopes": rows, "members": members, "sealed": b"".join(envelope.data for envelope in envelopes)}
 

@@ -78,8 +78,7 @@ def _store(envelopes: Sequence[Envelope], standings: enqueueing.Standings) -> Na
 def _make_member(envelope: Envelope, standings: enqueueing.Standings) -> NamedSteps[None]:
     place = place_of(envelope)
     never = never_due(envelope) if standings.get(place, PLAIN).waits else None
-    stands = {"never": never, "is_there": place in standings}
-    yield from ask("make_member", id=envelope.id, **place._asdict(), **stands)
+    yield from ask("make_member", id=envelope.id, **place._asdict(), never=never)
 
 
 def _is_plain(envelope: Envelope) -> bool:

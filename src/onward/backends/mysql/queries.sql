@@ -80,6 +80,14 @@ SELECT found.name, holder.id
  WHERE holder.key_held = found.name
    FOR UPDATE;
 
+-- name: begin_opening
+-- Before any other lock.  No session is opened while claims are stopped, see `stop_claims`.
+SELECT number FROM onward_stripes WHERE number = 0 LOCK IN SHARE MODE;
+
+-- name: begin_declaring
+-- The same for a session with limits: it may be the one that stops claims.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
@@ -365,6 +373,11 @@ SELECT :now;
 SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
+
+-- name: stop_claims
+-- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
+SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;
 
 -- name: lock_limits
 -- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
@@ -1124,16 +1137,18 @@ DELETE job
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL;
 
--- Flows.  Looks run on connections of callers, too: names are ASCII, and text that may be any is in JSON.
+-- Flows.  Looks run on connections of callers, too: names are ASCII, and text that may be any is in JSON.  How a member ended
+-- is compared with one value at a time: with two the server goes through all members of the node.
 
 -- name: flows_to_look_at
 -- Of [[flow, node, job], …]: a live job of the node, first of all the one that was live before, and whether something changes:
 -- no job is live, the first has failed, or a step was left.
 SELECT seen.flow, seen.node, seen.alive,
        seen.alive IS NULL OR flow.unswept
-    OR NOT node.failed AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                                    WHERE member.flow = seen.flow AND member.node = seen.node
-                                      AND member.outcome IN ('discarded', 'cancelled'))
+    OR NOT node.failed AND (EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                     WHERE member.flow = seen.flow AND member.node = seen.node AND member.outcome = 'discarded')
+                         OR EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                     WHERE member.flow = seen.flow AND member.node = seen.node AND member.outcome = 'cancelled'))
   FROM (SELECT place.flow, place.node,
                coalesce((SELECT member.id FROM onward_members AS member FORCE INDEX (PRIMARY)
                           WHERE member.flow = place.flow AND member.node = place.node AND member.id = place.job
@@ -1161,9 +1176,10 @@ SELECT flow.id, flow.name, created_at, stop_on_failure, closed, stopped, cancell
 -- name: nodes_now
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
        node.failed OR node.state IN ('waiting', 'open')
-                  AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                               WHERE member.flow = node.flow AND member.node = node.name
-                                 AND member.outcome IN ('discarded', 'cancelled')),
+                  AND (EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'discarded')
+                    OR EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'cancelled')),
        node.swept,
        EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
                 WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = '')
@@ -1178,16 +1194,22 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
 
 -- name: live_nodes
+-- A value, not EXISTS: that would become a join over all members.
 SELECT wanted.name
   FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
- WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = '');
+ WHERE (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = ''
+         LIMIT 1) IS NOT NULL;
 
 -- name: failed_nodes
 SELECT wanted.name
   FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
- WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome IN ('discarded', 'cancelled'));
+ WHERE (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = 'discarded'
+         LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = 'cancelled'
+         LIMIT 1) IS NOT NULL;
 
 -- name: waiting_members
 SELECT job.id, job.id
@@ -1242,6 +1264,13 @@ SELECT DISTINCT done.flow, done.node
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
  WHERE done.flow IS NOT NULL;
+
+-- name: members_of_flows
+-- Those whose flow is there.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = job.flow;
 
 -- name: end_damaged_member
 -- It may be finished under another id.
@@ -1319,7 +1348,7 @@ SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT N
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.flow AND node.name = place.node;
 
 -- name: enqueue_members
--- Like `enqueue`.  A job whose node waits is due at no instant.  Where the flow is not there, it is a plain job.
+-- Like `enqueue`.  A job whose node waits is due at no instant.
 INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
                          idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
 SELECT id, queue, CASE WHEN never IS NULL AND due <= now THEN 'available' ELSE 'scheduled' END, -priority, coalesce(never, due),
@@ -1347,7 +1376,7 @@ UPDATE onward_jobs
    SET flow = :flow, node = :node, awaits = CASE WHEN :never IS NOT NULL THEN '' END,
        state = CASE WHEN :never IS NOT NULL THEN 'scheduled' ELSE state END, available_at = coalesce(:never, available_at)
  WHERE id = :id;
-INSERT INTO onward_members (flow, node, id) SELECT :flow, :node, :id FROM dual WHERE :is_there;
+INSERT INTO onward_members (flow, node, id) VALUES (:flow, :node, :id);
 
 -- name: count_added
 -- Inserts only: no two transactions that add wait for each other.
@@ -1357,12 +1386,12 @@ SELECT flow, node, uuid(), :now, number
     AS new;
 
 -- name: revivable_members
--- Those of a node that failed and may still run.
+-- Those of a node that failed in this way and may still run.
 SELECT done.id
   FROM onward_members AS member FORCE INDEX (outcome_idx)
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
- WHERE member.flow = :flow AND member.node = :node AND member.outcome IN ('discarded', 'cancelled') AND member.id > :after
-   AND done.state IN ('discarded', 'cancelled') AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
+ WHERE member.flow = :flow AND member.node = :node AND member.outcome = :outcome AND member.id > :after
+   AND done.state = :outcome AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
  ORDER BY member.id
  LIMIT :limit;
 
@@ -1399,7 +1428,11 @@ UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 STRAIGHT_JOIN onward_members AS member FORCE INDEX (PRIMARY)
     ON member.flow = job.flow AND member.node = job.node AND member.id = job.id
-   SET member.outcome = '', job.state = 'scheduled', job.awaits = '', job.available_at = :never
+   SET member.outcome = '';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = job.flow AND node.name = job.node
+   SET job.state = 'scheduled', job.awaits = '', job.available_at = :never
  WHERE job.state = 'available';
 
 -- name: reasons_of
@@ -1521,13 +1554,15 @@ SELECT id, name, unswept, NOT closed AND added_at <= :now - :left_open
          WHERE flow.over_at IS NULL) AS running
  WHERE unswept
     OR NOT closed AND added_at <= :now - :left_open
-    OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
-                            WHERE node.flow = running.id AND node.state = 'open'
-                              AND NOT EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                                               WHERE member.flow = node.flow AND member.node = node.name
-                                                 AND member.outcome = ''))
-                OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
-                                WHERE node.flow = running.id AND node.state IN ('waiting', 'open')))
+    OR closed AND ((SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                     WHERE node.flow = running.id AND node.state = 'open'
+                       AND (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                             WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = ''
+                             LIMIT 1) IS NULL
+                     LIMIT 1) IS NOT NULL
+                OR (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                     WHERE node.flow = running.id AND node.state IN ('waiting', 'open')
+                     LIMIT 1) IS NULL)
  ORDER BY id
  LIMIT :limit;
 

@@ -114,7 +114,9 @@ class _Seen:
 
 def declared(rows: Sequence[LimitRow]) -> list[tuple[Any, ...]] | None:
     """Return what the code of a session declares; None if that is nothing."""
-    packed = [(f"{row.kind}:{row.name}", row.declared_at, *packed_bounds(row.declared)) for row in rows]
+    packed = [
+        (f"{row.kind}:{row.name}", row.declared_at, *packed_bounds(row.declared), int(row.only_ends)) for row in rows
+    ]
     return packed or None
 
 

@@ -86,6 +86,9 @@ class ServerBackend(SetsRowsAside, Backend):
     def _take(self, tx: Any, owner: str, ids: list[str]) -> TurnResult:
         """Claim these jobs; raise `SessionLost` if the session is gone."""
 
+    def _begin_opening(self, tx: Any, session: Session) -> None:
+        """Wait until no claims are stopped for a limit of another session, if that does not go without saying."""
+
     def _count_claims_under_way(self, queue: str) -> None:
         """Count leases of a queue whose claims began before it had a limit, and have been committed since."""
 
@@ -119,7 +122,12 @@ class ServerBackend(SetsRowsAside, Backend):
                 description=session.description,
             )
 
+        def open_new(tx: Any) -> None:
+            self._begin_opening(tx, session)
+            opened(tx)
+
         def adopt(tx: Any, adopts: str) -> list[Lease] | None:
+            self._begin_opening(tx, session)
             if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
                 return None
             reply = opened(tx)
@@ -133,7 +141,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
         leases = [] if adopts is None else self._write(lambda tx: adopt(tx, adopts))
         if adopts is None:
-            self._write(opened)
+            self._write(open_new)
         for queue in new_limits:
             self._count_claims_under_way(queue)
         return leases
@@ -185,12 +193,18 @@ class ServerBackend(SetsRowsAside, Backend):
             return reaped
 
         try:
-            return self._write(reap)
+            reaped = self._write(reap)
         except (
             BackendRefused
         ):  # a job that the store refuses must not keep the others: each in a transaction of its own
             lost = self._write(lambda tx: self._reaping.end(tx, owner, queue))
-            return singly(lost, self._write, lambda tx, leases: self._reaping.give_back(tx, leases, started, reason))
+            reaped = singly(lost, self._write, lambda tx, leases: self._reaping.give_back(tx, leases, started, reason))
+        if owner is None and queue is None:
+            self._sweep_flows()
+        return reaped
+
+    def _sweep_flows(self) -> None:
+        """Look at flows that should have gone on, where a store keeps them."""
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until there is work, a job falls due or the time is up."""

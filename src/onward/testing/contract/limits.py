@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
-from onward.backend import Settlement
+from onward.backend import LimitRow, Settlement
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds, rate_of
 from onward.job.states import State
@@ -264,6 +265,23 @@ class LimitRowsContract:
         (state,) = backend.limits()
 
         assert state.row.declared.running == 2
+
+    def test_a_limit_of_keys_that_left_the_code_of_a_job_ends_with_the_next_deployment(self, backend):
+        declare(backend, a_limit(), a_limit(kind="key", running=1, declared_at=5), owner="old")
+        backend.enqueue(in_lane(3, "acme"))
+        ends = LimitRow(kind="key", name="render", declared_at=6, only_ends=True)
+        declare(backend, msgspec.structs.replace(ends, declared_at=4), owner="older")
+        assert len(claimed(backend)) == 1
+
+        declare(backend, a_limit(), ends, owner="new")
+
+        assert len(claimed(backend)) == 2
+        assert [state.row.bounds for state in backend.limits()] == [Bounds(), Bounds()]
+
+    def test_a_declaration_that_only_ends_a_limit_makes_none(self, backend):
+        declare(backend, LimitRow(kind="key", name="render", declared_at=6, only_ends=True))
+
+        assert list(backend.limits()) == []
 
     def test_a_job_without_lanes_has_no_limit_to_set(self, backend):
         assert not backend.set_limit("job", "unknown", Bounds(running=1))

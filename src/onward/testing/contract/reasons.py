@@ -96,7 +96,8 @@ class ReasonsContract:
 
         reason = why(backend, second.id)
 
-        assert (reason.code, reason.facts["kind"]) == ("throttled", "key")
+        assert reason.code == "throttled"
+        assert reason.facts["kind"] == "key"
         assert reason.until == from_micros(clock.micros() + micros(60))
 
     def test_what_a_run_has_shut_is_named_with_its_end(self, backend, clock):

@@ -258,7 +258,7 @@ CREATE TABLE IF NOT EXISTS onward_parts (
     PRIMARY KEY (flow, node, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
--- The jobs of a flow that is there, live and finished ones.  They stand in a table of their own because an index of the jobs
+-- The jobs of flows, live and finished ones.  They stand in a table of their own because an index of the jobs
 -- would have every job in it.
 CREATE TABLE IF NOT EXISTS onward_members (
     flow varchar(64) NOT NULL,

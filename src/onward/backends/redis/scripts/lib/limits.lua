@@ -122,13 +122,13 @@ end
 -- Keep what the code of a session declares, unless a later deployment has declared it.
 function limits.declare(rows)
   for _, row in ipairs(rows) do
-    local field, declared_at, running, tokens, period, burst = unpack(row)
+    local field, declared_at, running, tokens, period, burst, only_ends = unpack(row)
     local raw, was, chosen = redis.call('HGET', P .. 'limits', field), 0, {0, 0, 0, 0}
     if raw and #raw == struct.size(FORMAT.limit) then
       was = struct.unpack(FORMAT.limit, raw)
       chosen = {select(6, struct.unpack(FORMAT.limit, raw))}
     end
-    if was <= declared_at then
+    if was <= declared_at and (raw or only_ends == 0) then
       local written = struct.pack(FORMAT.limit, declared_at, running, tokens, period, burst, unpack(chosen, 1, 4))
       redis.call('HSET', P .. 'limits', field, written)
       limits.refill(field, raw, written)
