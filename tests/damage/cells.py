@@ -22,6 +22,7 @@ ROWS = {
     "schedules": "name",
     "flows": "id",
     "nodes": "flow",
+    "additions": "flow",
     "limits": "name",
     "gates": "lane",
     "stripes": "number",

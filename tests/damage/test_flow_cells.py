@@ -5,24 +5,31 @@ from contextlib import closing, suppress
 
 import pytest
 
+from onward.backends.postgres import PostgresBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.errors import BackendRefused
 from onward.job.states import FINISHED
 from onward.testing.contract.builders import a_lease
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
-from tests.damage.cells import Cell, SqliteCells
+from tests.damage.cells import Cell, PostgresCells, SqliteCells
 from tests.damage.corpus import HOSTILE
 
+STORES = {"sqlite": (SqliteBackend, SqliteCells), "postgresql": (PostgresBackend, PostgresCells)}
 
-@pytest.mark.parametrize("table", ["flows", "nodes"])
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+
+@pytest.mark.parametrize(
+    ("store", "table"),
+    [("sqlite", "flows"), ("sqlite", "nodes"), ("postgres", "flows"), ("postgres", "nodes"), ("postgres", "additions")],
+    indirect=["store"],
+)
 def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report):
-    cells = SqliteCells(store)
-    with closing(SqliteBackend.from_url(store.url())) as backend:
+    kind, open_cells = STORES[store.url().partition(":")[0]]
+    with closing(kind.from_url(store.url())) as backend:
         backend.connect()
+    cells = open_cells(store)
     taken = []
     for column, value in itertools.product(cells.columns(table), HOSTILE.values()):
-        with closing(SqliteBackend.from_url(store.url())) as backend:  # one that has not just looked for damage
+        with closing(kind.from_url(store.url())) as backend:  # one that has not just looked for damage
             taken.append(_damage(backend, cells, Cell(table, column), value))
             backend.empty()
     refused = taken.count(False)
