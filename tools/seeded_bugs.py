@@ -1366,31 +1366,31 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
     ),
     Mutant(
-        "M150",
+        "M260",
         "a turn that has ended a lease of a limit starts any number without its lock (postgres)",
         (Edit(f"{POSTGRES}/lanes.py", "        return line, min(freed, most)\n", "        return line, most\n"),),
         (f"{SWAPPED}::TestSingleLine::test_no_more_start_than_were_ended_and_a_walk_takes_the_room_that_is_left",),
     ),
     Mutant(
-        "M151",
-        "a turn starts as many as it has ended though more run than a lowered limit allows (postgres)",
+        "M261",
+        "a turn starts as many as it has ended though the limit was lowered since the last walk (postgres)",
         (
             Edit(
                 f"{POSTGRES}/queries.sql",
-                "ELSE greatest(0, :bound - (SELECT count(*)",
-                "ELSE greatest(:bound, :bound - (SELECT count(*)",
+                "declared_running) = cast(:bound AS bigint)\n",
+                "declared_running) <= cast(:bound AS bigint)\n",
             ),
         ),
         (f"{SWAPPED}::TestSingleLine::test_no_job_starts_while_more_run_than_a_lowered_limit_allows",),
     ),
     Mutant(
-        "M153",
+        "M262",
         "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
         (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
         (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
     ),
     Mutant(
-        "M152",
+        "M263",
         "what is taken back keeps locks while it waits for a turn (postgres)",
         (
             Edit(
@@ -1400,7 +1400,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (
-            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_is_not_waited_for",
+            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_does_not_wait",
         ),
     ),
     Mutant(
