@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from onward import AsyncJobContext, Fixed, JobContext, Onward, State
+from onward.client.bound_job import Call
 from onward.errors import (
     ArgumentError,
     BackendUnavailable,
@@ -19,6 +20,7 @@ from onward.errors import (
     LeaseLost,
     NoWorker,
     OnwardError,
+    OptionError,
     ResultTimeout,
     TransactionError,
     Unsupported,
@@ -217,6 +219,34 @@ class TestRefused:
             flow.add(program.note, 1, 2, 3)
         with pytest.raises(ArgumentError, match="in the call"):
             flow.add(program.note.call("a"), "b")
+
+    def test_arguments_by_keyword_go_into_a_call(self, program):
+        flow, batch = program.jobs.flow("one"), program.jobs.batch("other")
+
+        for add in (flow.add, batch.add):
+            with pytest.raises(ArgumentError, match=r"arguments by keyword go into a call: note\.call\(word=…\)"):
+                add(program.note, word="a")
+
+    @pytest.mark.parametrize("calls", [None, 7, print])
+    def test_what_are_no_calls(self, program, calls):
+        for give in (program.jobs.flow("one").map, program.jobs.batch("one").add_many):
+            with pytest.raises(ArgumentError, match="of tuples of arguments, not"):
+                give(program.note, calls)
+        with pytest.raises(ArgumentError, match="of tuples of arguments, not"):
+            program.note.enqueue_many(calls)
+        with pytest.raises(ArgumentError, match="of tuples of arguments, not"):
+            program.jobs.flow("one").map(program.note, program.note.call("a"))
+
+    @pytest.mark.parametrize("value", ["yes", 1, None])
+    def test_stop_on_failure_is_so_or_not(self, program, value):
+        for make in (program.jobs.flow, program.jobs.batch):
+            with pytest.raises(OptionError, match="stop_on_failure must be True or False, not"):
+                make("one", stop_on_failure=value)
+
+    @pytest.mark.parametrize("callback", [lambda other: other.note.call("a"), lambda _: Call(("a",), {})])
+    def test_a_callback_that_is_no_job_of_this_application(self, program, callback):
+        with pytest.raises(ArgumentError, match=r"another application|is no job"):
+            program.jobs.batch("one", on_success=callback(Program()))
 
     def test_a_job_of_another_application(self, program):
         with pytest.raises(ArgumentError, match="another application"):

@@ -42,11 +42,26 @@ class TestLimits:
             ({"running": 1, "by": "not a name"}, "by names a parameter"),
             ({"running": 1, "by": 3}, "by names a parameter"),
             ({"rate": "1/s", "cost": ""}, "cost names a parameter"),
+            ({"runing": 1}, "a Limit has no 'runing': did you mean 'running'"),
+            ({"per": "s", "running": 1}, "a Limit has no 'per'"),
         ],
     )
     def test_what_could_never_be_kept_is_refused(self, said, told):
         with pytest.raises(InvalidLimit, match=told):
             Limit(**said)
+
+    def test_a_number_without_a_name_is_refused(self):
+        with pytest.raises(InvalidLimit, match=r"by name: Limit\(running=5\) or Limit\(rate='100/min'\)"):
+            Limit(5)
+
+    def test_limits_are_values(self):
+        limit = Limit(running=2, rate="100/min", by="tenant")
+
+        assert limit == Limit(running=2, rate="100/min", by="tenant") != Limit(running=2)
+        assert len({limit, Limit(running=2, rate="100/min", by="tenant")}) == 1
+        assert repr(limit) == "Limit(running=2, rate='100/min', burst=None, by='tenant', cost=None)"
+        with pytest.raises(AttributeError):
+            limit.running = 3
 
     @pytest.mark.parametrize(
         ("given", "told"),

@@ -12,6 +12,7 @@ PROOF = {"max_examples": 2_000, "stateful_step_count": 60}
 
 
 @pytest.mark.timeout(3_600)
+@pytest.mark.promise("S128")
 def test_the_mysql_backend_does_what_the_model_does(mariadb, report):
     def new_store(clock):
         return partial(MySQLBackend.from_url, mariadb.emptied(), clock=clock)

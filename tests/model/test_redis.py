@@ -14,6 +14,7 @@ PROOF = {"max_examples": 4_000, "stateful_step_count": 60}
 
 
 @pytest.mark.timeout(3_600)
+@pytest.mark.promise("S128")
 def test_the_redis_backend_does_what_the_model_does(redis, report):
     def new_store(clock):
         return partial(RedisBackend.from_url, emptied(redis), clock=clock)

@@ -13,6 +13,7 @@ FAST = {"max_examples": 130, "stateful_step_count": 40}  # every commit waits fo
 
 
 @pytest.mark.timeout(3_600)
+@pytest.mark.promise("S128")
 def test_the_sqlite_backend_does_what_the_model_does(tmp_path, report):
     empty = tmp_path / "empty.db"
     SqliteBackend.open(empty).close()

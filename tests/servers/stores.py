@@ -23,6 +23,9 @@ TABLES = (
     "schedules",
     "limits",
     "gates",
+    "flows",
+    "nodes",
+    "additions",
     "waiters",
 )
 _EMPTY = "; ".join(f"DELETE FROM onward_{table}" for table in TABLES)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from onward.backend import Enqueued
 from onward.base.failure import kind_of, storable
-from onward.client.bound_job import Call
+from onward.client.bound_job import Call, each_of
 from onward.client.flow_builder import with_plan
 from onward.client.flow_handle import FlowHandle
-from onward.client.flow_source import FlowSource, checked_name
+from onward.client.flow_source import FlowSource, checked_flag, checked_name
 from onward.errors import ArgumentError, FlowError
 from onward.job.envelope import Envelope
 from onward.job.membership import FlowPlan, NodePlan, When
@@ -28,7 +30,7 @@ class Batch:
     """Jobs with something to do when all of them are over: ``with jobs.batch("import", on_success=…) as batch:``.
 
     Jobs are stored in chunks of 1,000 as they are added, and run at once.  The batch is over when the block has ended and
-    all of them are.  If the block raises, the batch is cancelled.
+    all of them are.  If the block raises, the batch is cancelled.  On an event loop: ``async with``, `aadd` and `aadd_many`.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Batch:
         self.name = checked_name(name, "name of a batch")
         self.id = source.client.letters.new_id()
         self._source = source
-        self._stop_on_failure = stop_on_failure
+        self._stop_on_failure = checked_flag(stop_on_failure, "stop_on_failure")
         self._calls = {node: call for node, call in callbacks.items() if call is not None}
         for node, call in self._calls.items():
             if not isinstance(call, Call):
@@ -51,33 +53,57 @@ class Batch:
         self._waiting: list[Envelope] = []
         self._state = "new"  # then "filled" inside the block, and "closed"
         self._is_stored = False
+        self._storing = threading.Lock()  # a task that is cancelled leaves the thread that stores its chunk behind
 
-    def add(self, job: Any, /, *args: Any) -> None:
+    def add(self, job: Any, /, *args: Any, **keywords: Never) -> None:
         """Add a call of a job: ``batch.add(load, 7)``, or ``batch.add(load.call(row=7))``."""
-        found, call = self._source.call(job, args)
-        self._accept(found.members([call], flow=self.id, node=MEMBERS))
+        found, call = self._source.call(job, args, keywords)
+        if self._accept(found.members([call], flow=self.id, node=MEMBERS)):
+            self._store_chunks()
+
+    async def aadd(self, job: Any, /, *args: Any, **keywords: Never) -> None:
+        """Add a call of a job without blocking the event loop."""
+        found, call = self._source.call(job, args, keywords)
+        if self._accept(found.members([call], flow=self.id, node=MEMBERS)):
+            await asyncio.to_thread(self._store_chunks)
 
     def add_many(self, job: Any, calls: Iterable[Sequence[Any] | Call], /) -> None:
         """Add many calls of a job: tuples of arguments, or ``job.call(...)``.  Takes a generator of any length."""
-        found, ahead = self._source.own(job), iter(calls)
-        while chunk := list(islice(ahead, CHUNK)):
-            self._accept(found.members(chunk, flow=self.id, node=MEMBERS))
+        for chunk in self._sealed(job, calls):
+            if self._accept(chunk):
+                self._store_chunks()
+
+    async def aadd_many(self, job: Any, calls: Iterable[Sequence[Any] | Call], /) -> None:
+        """Add many calls of a job without blocking the event loop."""
+        for chunk in self._sealed(job, calls):
+            if self._accept(chunk):
+                await asyncio.to_thread(self._store_chunks)
 
     @property
     def handle(self) -> FlowHandle:
         """The handle of the batch, which finds it once a chunk is stored."""
         return FlowHandle(self.id, self._source)
 
-    def _accept(self, envelopes: list[Envelope]) -> None:
+    def _sealed(self, job: Any, calls: Iterable[Sequence[Any] | Call]) -> Iterator[list[Envelope]]:
+        found, ahead = self._source.own(job), each_of(calls)
+        while chunk := list(islice(ahead, CHUNK)):
+            yield found.members(chunk, flow=self.id, node=MEMBERS)
+
+    def _accept(self, envelopes: list[Envelope]) -> bool:
+        """Keep jobs until there is a chunk of them; return whether there is."""
         if self._state != "filled":
             raise FlowError(
                 f"batch {self.name} is {'closed' if self._state == 'closed' else 'not open'}: add jobs inside its block, "
                 f"`with jobs.batch(...) as batch:`"
             )
         self._waiting += envelopes
-        while len(self._waiting) >= CHUNK:
-            chunk, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
-            self._store(chunk, closed=False)
+        return len(self._waiting) >= CHUNK
+
+    def _store_chunks(self) -> None:
+        with self._storing:
+            while len(self._waiting) >= CHUNK:
+                chunk, self._waiting = self._waiting[:CHUNK], self._waiting[CHUNK:]
+                self._store(chunk, closed=False)
 
     def _store(self, envelopes: list[Envelope], *, closed: bool) -> None:
         if self._is_stored:
@@ -85,7 +111,7 @@ class Batch:
             return
         nodes = [NodePlan(name=MEMBERS)]
         nodes += [NodePlan(name=node, after=(MEMBERS,), when=_WHENS[node]) for node in self._calls]
-        plan = FlowPlan(name=self.name, nodes=tuple(nodes), stop_on_failure=bool(self._stop_on_failure), closed=closed)
+        plan = FlowPlan(name=self.name, nodes=tuple(nodes), stop_on_failure=self._stop_on_failure, closed=closed)
         self._source.client.enqueue(with_plan([*envelopes, *self._callbacks], plan))
         self._is_stored = True
 
@@ -109,6 +135,19 @@ class Batch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._state = "closed"
+        with self._storing:
+            self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, traceback)  # the thread goes on if this task is cancelled
+
+    def _end(self, error: BaseException | None) -> None:
+        """Store the rest and close the batch; or cancel it, if its block raised."""
         if error is not None:
             if self._is_stored:
                 self._source.store.cancel_flow(self.id, storable(f"the block that filled it raised {kind_of(error)}"))

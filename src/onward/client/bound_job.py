@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from math import isnan
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -48,7 +49,7 @@ from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
 from onward.job.states import State
 
-__all__ = ["Call", "HandleSource", "Job", "JobHandle", "bind", "looks"]
+__all__ = ["Call", "HandleSource", "Job", "JobHandle", "bind", "each_of", "looks"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -140,7 +141,7 @@ class Job(Generic[P, Q, R, T]):
         if self._options.unique_key is not None or self._entry.unique_key is not None:
             raise FlowError(f"{self.name}: a member of a flow has no unique_key, for another job could stand for it")
         pack = self._entry.arguments.pack
-        payloads = [pack(*_arguments(call)) for call in calls]
+        payloads = [pack(*_arguments(call)) for call in each_of(calls)]
         return self._client.letters.sealer(self._entry, self._options, into)(payloads, ids)
 
     def read_result(self, encoded: bytes | None) -> T:
@@ -158,7 +159,7 @@ class Job(Generic[P, Q, R, T]):
 
     def sealed_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[Envelope]:
         """Seal what `enqueue_many` stores."""
-        return self.sealed(map(_arguments, calls))
+        return self.sealed(map(_arguments, each_of(calls)))
 
     def sealed(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
         """Check and seal calls of the function."""
@@ -231,6 +232,13 @@ def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
         kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
         raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
     return str(name)
+
+
+def each_of(calls: Iterable[Sequence[Any] | Call]) -> Iterator[Sequence[Any] | Call]:
+    """Return the calls one by one; raise if these are no calls."""
+    if isinstance(calls, Call) or not isinstance(calls, Iterable):
+        raise ArgumentError(f"calls are a list, or anything to go through, of tuples of arguments, not {calls!r:.60}")
+    return iter(calls)
 
 
 def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -380,6 +388,9 @@ class JobHandle(Generic[T]):
 
 def looks(timeout: float | None) -> Generator[float, None, None]:
     """Yield how long to pause after each look: short at first, and never past the deadline without a last look."""
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and not isnan(timeout)
+    if timeout is not None and not is_number:
+        raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r:.60}")
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = _FIRST_LOOK
     while deadline is None or (left := deadline - time.monotonic()) > 0:

@@ -10,7 +10,7 @@ import msgspec
 from onward.base.names import suggestion
 from onward.client.bound_job import Call, Job
 from onward.client.flow_handle import FlowHandle
-from onward.client.flow_source import FlowNode, FlowSource, checked_name
+from onward.client.flow_source import FlowNode, FlowSource, checked_flag, checked_name
 from onward.client.letters import LetterWriter
 from onward.errors import FlowError
 from onward.flow.graph import in_order
@@ -46,7 +46,7 @@ class FlowBuilder:
         self.name = checked_name(name, "name of a flow")
         self.id = source.client.letters.new_id()
         self._source = source
-        self._stop_on_failure = stop_on_failure
+        self._stop_on_failure = checked_flag(stop_on_failure, "stop_on_failure")
         self._nodes: dict[str, NodePlan] = {}
         self._jobs: dict[str, Job[..., Any, Any, Any]] = {}  # by node
         self._envelopes: list[Envelope] = []
@@ -67,13 +67,20 @@ class FlowBuilder:
         self, job: Any, /, *args: Any, after: After = None, when: When = "succeeded", node: str | None = None
     ) -> FlowNode[Any]: ...
     def add(
-        self, job: Any, /, *args: Any, after: After = None, when: When = "succeeded", node: str | None = None
+        self,
+        job: Any,
+        /,
+        *args: Any,
+        after: After = None,
+        when: When = "succeeded",
+        node: str | None = None,
+        **keywords: Any,
     ) -> FlowNode[Any]:
         """Add a node of one job: ``flow.add(fetch, url)``, or ``flow.add(fetch.call(url, again=True), after=page)``.
 
         ``when`` it runs: all ``after`` have ``succeeded``, one has ``failed``, or they have ``finished``, either way.
         """
-        found, call = self._source.call(job, args)
+        found, call = self._source.call(job, args, keywords)
         return self._add(found, [call], self._planned(found.name, node, after, when))
 
     @overload
@@ -158,7 +165,7 @@ class FlowBuilder:
         if not self._envelopes:
             raise FlowError(f"flow {self.name} has no jobs: add one, with flow.add(...) or flow.map(...)")
         nodes = in_order(list(self._nodes.values()))
-        return FlowPlan(name=self.name, nodes=nodes, stop_on_failure=bool(self._stop_on_failure))
+        return FlowPlan(name=self.name, nodes=nodes, stop_on_failure=self._stop_on_failure)
 
     def _add(self, job: Job[..., Any, Any, T], calls: Iterable[Sequence[Any] | Call], plan: NodePlan) -> FlowNode[T]:
         sealed = job.members(calls, flow=self.id, node=plan.name)

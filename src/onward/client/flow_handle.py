@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,15 +155,32 @@ class FlowHandle:
     def wait(self, timeout: float | None = None) -> FlowState:
         """Wait until the flow is over, and return its state."""
         for pause in looks(timeout):
-            state = self.state()
-            if state != "running":
+            state = self._over()
+            if state is not None:
                 return state
-            if self._source.handles.hopeless() and not self.counts()[State.EXECUTING]:
-                raise NoWorker(
-                    f"flow {self.id} waits in this process's memory and no worker runs here: call jobs.drain()"
-                )
             time.sleep(pause)
-        raise ResultTimeout(f"flow {self.id} is not over after {timeout:g} s; it goes on: ask again, or cancel it")
+        raise self._too_late(timeout)
+
+    async def await_(self, timeout: float | None = None) -> FlowState:  # noqa: ASYNC109  the same words as `wait`
+        """Wait until the flow is over without blocking the event loop, and return its state."""
+        for pause in looks(timeout):
+            state = await asyncio.to_thread(self._over)
+            if state is not None:
+                return state
+            await asyncio.sleep(pause)
+        raise self._too_late(timeout)
+
+    def _over(self) -> FlowState | None:
+        """Return the state of a flow that is over; None while it runs; raise if no worker could ever end it."""
+        state = self.state()
+        if state != "running":
+            return state
+        if self._source.handles.hopeless() and not self.counts()[State.EXECUTING]:
+            raise NoWorker(f"flow {self.id} waits in this process's memory and no worker runs here: call jobs.drain()")
+        return None
+
+    def _too_late(self, timeout: float | None) -> ResultTimeout:
+        return ResultTimeout(f"flow {self.id} is not over after {timeout:g} s; it goes on: ask again, or cancel it")
 
     def _row(self) -> FlowRow:
         return self._source.row(self.id)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from onward.backend import Backend, FlowRow, Inspection, KeepsFlows, Query, StoredJob
 from onward.base.names import job_name
 from onward.client.bound_job import Call, HandleSource, Job
 from onward.client.client import Client
-from onward.errors import ArgumentError, FlowError, FlowNotFound, InvalidName, Unsupported
+from onward.errors import ArgumentError, FlowError, FlowNotFound, InvalidName, OptionError, Unsupported
 from onward.job.arguments import decode_result
 from onward.job.states import State
 from onward.security.note_seals import NoteSeals
 
-__all__ = ["FlowNode", "FlowSource", "checked_name", "node_among"]
+__all__ = ["FlowNode", "FlowSource", "checked_flag", "checked_name", "node_among"]
 
 T = TypeVar("T")
 
@@ -64,8 +64,13 @@ class FlowSource:
             raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job")
         return Job(entry, self.client, self.handles)
 
-    def call(self, job: Any, args: tuple[Any, ...]) -> tuple[Job[..., Any, Any, Any], Call]:
+    def call(
+        self, job: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[Job[..., Any, Any, Any], Call]:
         """Return one call of a job, given as the job and its arguments or as ``job.call(...)``."""
+        for name in keywords:
+            called = "job" if isinstance(job, Call) else getattr(job, "name", "job")
+            raise ArgumentError(f"arguments by keyword go into a call: {called}.call({name}=…)")
         if not isinstance(job, Call):
             found = self.own(job)
             return found, Call(args, {}, found)
@@ -130,6 +135,13 @@ def checked_name(name: Any, what: str) -> str:
         return job_name(name)
     except InvalidName as error:
         raise FlowError(str(error).replace("job name", what, 1)) from None
+
+
+def checked_flag(value: Any, what: str) -> bool:
+    """Check what is either so or not."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{what} must be True or False, not {value!r:.60}")
+    return value
 
 
 def node_among(node: Any, names: Iterable[str], row: FlowRow) -> str:

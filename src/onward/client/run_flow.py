@@ -6,12 +6,12 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Never
 
 from onward.backend import Enqueued, FlowRow
 from onward.base.ids import MOST_CHILDREN, child_id
 from onward.base.names import key as checked_key
-from onward.client.bound_job import Call, Job, JobHandle
+from onward.client.bound_job import Call, Job, JobHandle, each_of
 from onward.client.flow_source import FlowSource, checked_name
 from onward.errors import FlowError
 from onward.flow.graph import before, behind
@@ -37,9 +37,11 @@ class RunFlow:
         self._row: FlowRow | None = None
         self._places: Counter[str] = Counter()
 
-    def add(self, job: Any, /, *args: Any, node: str | None = None, key: str | None = None) -> JobHandle[Any]:
+    def add(
+        self, job: Any, /, *args: Any, node: str | None = None, key: str | None = None, **keywords: Never
+    ) -> JobHandle[Any]:
         """Add a call of a job to a node."""
-        found, call = self._source.call(job, args)
+        found, call = self._source.call(job, args, keywords)
         name = self._target(node)
         place = self._next(name) if key is None else checked_key(key, "key")
         sealed, answers = self._store(found, [call], name, [child_id(self._job_id, self.id, name, place)])
@@ -47,7 +49,7 @@ class RunFlow:
 
     def map(self, job: Any, calls: Iterable[Sequence[Any] | Call], /, *, node: str | None = None) -> int:
         """Add many calls of a job to a node; return how many."""
-        found, name, ahead, added = self._source.own(job), self._target(node), iter(calls), 0
+        found, name, ahead, added = self._source.own(job), self._target(node), each_of(calls), 0
         while chunk := list(islice(ahead, _CHUNK)):
             self._store(found, chunk, name, [child_id(self._job_id, self.id, name, self._next(name)) for _ in chunk])
             added += len(chunk)
@@ -108,9 +110,11 @@ class AsyncRunFlow:
         self.node = run.node
         self._run = run
 
-    async def add(self, job: Any, /, *args: Any, node: str | None = None, key: str | None = None) -> JobHandle[Any]:
+    async def add(
+        self, job: Any, /, *args: Any, node: str | None = None, key: str | None = None, **keywords: Never
+    ) -> JobHandle[Any]:
         """Add a call of a job to a node without blocking the event loop."""
-        return await asyncio.to_thread(self._run.add, job, *args, node=node, key=key)
+        return await asyncio.to_thread(self._run.add, job, *args, node=node, key=key, **keywords)
 
     async def map(self, job: Any, calls: Iterable[Sequence[Any] | Call], /, *, node: str | None = None) -> int:
         """Add many calls of a job to a node without blocking the event loop."""

@@ -9,12 +9,14 @@ Limit(rate="1000/h", cost="pages")          a start takes as many tokens as the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Never
 
 import msgspec
 
 from onward.base.clock import SECOND
+from onward.base.names import suggestion
 from onward.errors import InvalidLimit
 
 __all__ = ["LARGEST_COST", "Bounds", "Kind", "Limit", "Rate", "limits_of", "merged", "rate_of"]
@@ -58,7 +60,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return self.running is not None or self.rate is not None
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, init=False)
+class Limit:
     """How many jobs may run at once, or start in a while; of all calls of a job, or ``by`` the value of one parameter.
 
     >>> Limit(running=2, rate="100/min", by="tenant").bounds
@@ -76,7 +79,23 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     cost: str | None = None
     """The parameter, or `"meta.<key>"`, that says how many tokens of the rate a start takes; else it takes one."""
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *given: Never,
+        running: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+        by: str | None = None,
+        cost: str | None = None,
+        **unknown: Never,
+    ) -> None:
+        _refuse_unnamed(given, unknown)
+        said = {"running": running, "rate": rate, "burst": burst, "by": by, "cost": cost}
+        for name, value in said.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
         if self.running is None and self.rate is None:
             raise InvalidLimit(
                 "a Limit needs running=…, how many at once, or rate='100/min', how many starts in a while"
@@ -98,6 +117,17 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     def bounds(self) -> Bounds:
         """The numbers, without what they are counted by."""
         return Bounds(running=self.running, rate=None if self.rate is None else rate_of(self.rate, self.burst))
+
+
+def _refuse_unnamed(given: tuple[object, ...], unknown: Mapping[str, object]) -> None:
+    """Raise for numbers without a name, and for names that a limit does not have."""
+    for value in given:
+        raise InvalidLimit(
+            f"a Limit says what it bounds by name: Limit(running={value!r:.40}) or Limit(rate='100/min')"
+        )
+    for name in unknown:
+        known = ("running", "rate", "burst", "by", "cost")
+        raise InvalidLimit(f"a Limit has no {name!r:.60}{suggestion(name, known)}")
 
 
 def rate_of(text: str, burst: int | None = None) -> Rate:

@@ -11,6 +11,7 @@ from onward.backends.postgres import PostgresBackend, schema
 from onward.backends.postgres.tables import PostgresTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
+from onward.testing.contract.flow_stage import FlowStage, Part, ack
 from tests.servers.connecting import connected
 from tests.waiting import eventually
 
@@ -122,6 +123,15 @@ class TestProducer:
         assert [(each.created, each.existing_id) for each in again] == [(False, envelope.id)]
         assert [(each.created, each.existing_id) for each in rival] == [(False, stored[-2].id)]
         assert len(worker.claim(a_claim(limit=200))) == 102
+
+    def test_it_can_enqueue_a_flow_that_a_worker_ends(self, producer, worker):
+        stage = FlowStage(producer, None, a=Part(2), b=Part(after="a"))
+        stage.backend = worker
+
+        stage.end("a", ack)
+        stage.end("b", ack)
+
+        assert stage.state() == "completed"
 
     def test_what_it_enqueued_and_was_run_is_not_stored_again(self, producer, worker):
         producer.enqueue([envelope := an_envelope()])

@@ -19,7 +19,7 @@ from tests.servers.connecting import connected
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "unlock", "listen", "stop_claims"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
@@ -63,6 +63,22 @@ TURN = [
     "take_line",
     "book",
     "charge_gate",
+    "complete_members",
+    "enqueue_members",
+    "node_states",
+    "count_added",
+    "lock_flows",
+    "flows_to_look_at",
+    "flows_among",
+    "nodes_now",
+    "change_nodes",
+    "change_flows",
+    "open_members",
+    "cancel_members",
+    "ask_to_cancel",
+    "waiting_members",
+    "members_to_end",
+    "live_nodes",
 ]
 # Whether a queue has lanes or a limit, and whether it is paused.
 WALKS = ("onward_jobs_lanes_idx", "onward_limits_pkey", "onward_queues_pkey")
@@ -85,8 +101,9 @@ INDEXES = {
     "take_line": {"onward_jobs_claim_idx", "onward_jobs_running_idx", "onward_gates_pkey", *WALKS},
     "book": {"onward_jobs_pkey"},
     "count_running": {"onward_jobs_owner_idx", "onward_jobs_pkey"},
-    "settle": {"onward_jobs_owner_idx", "onward_queues_pkey"},
+    "settle": {"onward_jobs_owner_idx", "onward_queues_pkey", "onward_flows_pkey"},
     "complete": {"onward_jobs_pkey"},
+    "complete_members": {"onward_jobs_pkey", "onward_flows_pkey"},
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "dead_leases": {"onward_jobs_owner_idx"},
@@ -95,31 +112,74 @@ INDEXES = {
     "once_waiters": {"onward_jobs_once_idx"},
     "single_waiters": {"onward_jobs_single_idx"},
     "key_holders": {"onward_jobs_held_idx"},
-    "next_finished": {"onward_finished_pkey"},
+    "next_finished": {"onward_finished_pkey", "onward_flows_pkey"},
     "evidence": {"onward_attempts_pkey", "onward_finished_pkey", "onward_jobs_pkey"},
     "change_schedule": {"onward_schedules_pkey"},
     "drop_schedule": {"onward_schedules_pkey"},
     "schedules_seen": {"onward_schedules_pkey"},
     "unique_keys_of": {"onward_jobs_pkey"},
     "take_back": {"onward_jobs_pkey"},
+    "node_states": {"onward_flows_pkey", "onward_nodes_pkey"},
+    "lock_flows": {"onward_flows_pkey"},
+    "flows_to_look_at": {
+        "onward_flows_pkey",
+        "onward_nodes_pkey",
+        "onward_jobs_pkey",
+        "onward_jobs_flow_idx",
+        "onward_finished_flow_idx",
+    },
+    "flows_among": {"onward_flows_pkey"},
+    "nodes_now": {"onward_nodes_pkey", "onward_jobs_flow_idx", "onward_finished_flow_idx"},
+    "nodes_of": {"onward_nodes_pkey", "onward_additions_idx"},
+    "live_nodes": {"onward_jobs_flow_idx"},
+    "failed_nodes": {"onward_finished_flow_idx"},
+    "change_nodes": {"onward_nodes_pkey"},
+    "change_flows": {"onward_flows_pkey"},
+    "waiting_members": {"onward_jobs_flow_idx"},
+    "members_to_end": {"onward_jobs_flow_idx"},
+    "open_members": {"onward_jobs_pkey"},
+    "cancel_members": {"onward_jobs_pkey"},
+    "ask_to_cancel": {"onward_jobs_pkey"},
+    "revive_members": {"onward_finished_flow_idx"},
+    "member_counts": {"onward_nodes_pkey", "onward_jobs_flow_idx", "onward_finished_flow_idx"},
+    "page_of_node_oldest": {"onward_jobs_flow_idx", "onward_finished_flow_idx"},
+    "page_of_node_newest": {"onward_jobs_flow_idx", "onward_finished_flow_idx"},
+    "flows_running": {"onward_flows_running_idx"},
+    "flows_named": {"onward_flows_name_idx"},
+    "flows_that_stand_still": {
+        "onward_flows_running_idx",
+        "onward_nodes_pkey",
+        "onward_jobs_flow_idx",
+        "onward_additions_idx",
+    },
+    "drop_flows": {
+        "onward_flows_pkey",
+        "onward_nodes_pkey",
+        "onward_additions_idx",
+        "onward_finished_flow_idx",
+        "onward_jobs_flow_idx",
+    },
     "ahead": {"onward_jobs_claim_idx"},
     "ahead_in_lane": {"onward_jobs_lanes_idx"},
     "overview_oldest": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx"},
+    "try_unbegun": {"onward_jobs_pkey"},
 }
 
 FILL = """
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, job, sealed, owner, delivery,
-                         expires_at, idempotency_key, single_instance, waits, lane, booked)
+                         expires_at, idempotency_key, single_instance, waits, lane, booked, flow, node, awaits)
 SELECT lpad(to_hex(n), 32, '0'), 'q' || n % 3, (ARRAY['available', 'scheduled', 'retryable', 'executing'])[1 + n % 4], n % 5,
        n * 1000, 3, 1, 'work', '', CASE WHEN n % 4 = 3 THEN 'owner-' || n % 7 END, 1,
        CASE WHEN n % 2 = 0 THEN n * 2000 END, CASE WHEN n % 4 = 1 THEN 'k' || n % 50 END,
        CASE WHEN n % 4 = 1 THEN 's' || n % 50 END, n % 3, CASE WHEN n % 11 < 5 THEN 'job' || n % 5 || '/' || n % 99 END,
-       CASE WHEN n % 4 = 1 AND n % 11 < 3 THEN true END
+       CASE WHEN n % 4 = 1 AND n % 11 < 3 THEN true END, CASE WHEN n % 2 = 0 THEN 'flow' || n % 500 END,
+       CASE WHEN n % 2 = 0 THEN 'node' || n % 3 END, CASE WHEN n % 4 = 2 THEN '' END
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_finished (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job, sealed,
-                             delivery, attempts, crashes, interruptions, waits, finished_at)
+                             delivery, attempts, crashes, interruptions, waits, finished_at, flow, node)
 SELECT 'f' || lpad(to_hex(n), 31, '0'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3,
-       1, 0, 'work', '', 1, 1, 0, 0, 0, n
+       1, 0, 'work', '', 1, 1, 0, 0, 0, n, CASE WHEN n % 2 = 0 THEN 'flow' || n % 500 END,
+       CASE WHEN n % 2 = 0 THEN 'node' || n % 3 END
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT 'f' || lpad(to_hex(n), 31, '0'), 1, 1, 'nack', 'retryable', n, 0, 'Error', '', ''
@@ -128,7 +188,14 @@ INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', 'k' || n, 'x', 1, n FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_gates (queue, lane, full_at)
 SELECT '', 'job' || n % 5 || '/' || n, n FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_flows (id, name, created_at, over_at, stop_on_failure, closed)
+SELECT 'flow' || n, 'name' || n % 9, n, CASE WHEN n % 100 > 0 THEN n END, false, true FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
+SELECT 'flow' || n % 10000, 'node' || n / 10000, n / 10000, '[]', 'succeeded', 'open' FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_additions (flow, node, number, added_at)
+SELECT 'flow' || n % 10000, 'node' || n / 10000, 1, n FROM generate_series(1, {count}) AS n;
 """
+FILLED = ("jobs", "finished", "attempts", "holds", "gates", "flows", "nodes", "additions")
 MANY = max(40_000, round(1_000_000 * float(os.environ.get("ONWARD_PROOF_SCALE", "0"))))
 
 
@@ -150,7 +217,7 @@ def plans(postgres):
         made["full and believed to be empty"] = _plans(connection)
         connection.execute("ANALYZE")
         made["full and known to be"] = _plans(connection)
-        connection.execute("TRUNCATE onward_jobs, onward_finished, onward_attempts, onward_holds, onward_gates")
+        connection.execute(f"TRUNCATE onward_{', onward_'.join(FILLED)}")
         made["empty and believed to be full"] = _plans(connection)
     backend.close()
     return made

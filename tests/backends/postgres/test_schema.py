@@ -12,8 +12,8 @@ from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from tests.servers.connecting import connected
 
-TABLES = ["attempts", "finished", "gates", "holds", "jobs", "limits", "migrations", "notes", "queues", "schedules"]
-TABLES += ["sessions", "waiters"]
+TABLES = ["additions", "attempts", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations", "nodes"]
+TABLES += ["notes", "queues", "schedules", "sessions", "waiters"]
 
 
 @pytest.fixture

@@ -14,18 +14,17 @@ import msgspec
 import pytest
 
 from onward import Onward
-from onward.backend import Query, Settlement
-from onward.backends.sql.flows import STEP
+from onward.backend import Claim, Query, Settlement, Turn
 from onward.backends.sqlite import SqliteBackend
 from onward.flow.graph import NodeState, advance, planned
 from onward.job.membership import FlowPlan, NodePlan
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import a_lease, a_session, an_envelope, an_id, ids
-from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from onward.testing.contract.flow_stage import FlowStage, Part, ack
+from tests.backends.flows_in_steps import FlowsInSteps
 from tests.backends.sqlite.flow_worker import fails
 
-MANY = 2 * STEP + 500
 KILLS = 12
 
 
@@ -40,96 +39,17 @@ def backend(tmp_path, clock):
         yield backend
 
 
-def counts(stage, node):
-    return stage.backend.member_counts(stage.id)[node]
+@pytest.fixture
+def past_the_backend(backend):
+    def run(statement):
+        with backend._writing() as tx:
+            tx._connection.execute(statement)
+
+    return run
 
 
-def test_a_large_node_opens_in_steps_that_its_own_jobs_take(backend, clock):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(MANY, "a"), c=Part(after="b"))
-
-    stage.end("a", ack)
-
-    assert counts(stage, "b") == {State.AVAILABLE: STEP, State.SCHEDULED: MANY - STEP}
-    ended = 0
-    while leases := stage.claim("b", limit=STEP):
-        assert stage.states()["c"] == "waiting"
-        backend.settle([ack(lease) for lease in leases])
-        ended += len(leases)
-    assert ended == MANY
-    assert stage.states() == {"a": "completed", "b": "completed", "c": "open"}
-
-
-@pytest.mark.parametrize(("end", "reaches"), [(ack, {State.AVAILABLE: MANY}), (abandon, {State.CANCELLED: MANY})])
-def test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed(backend, clock, caplog, end, reaches):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(MANY, "a"))
-    stage.end("a", end)
-    assert counts(stage, "b") != reaches
-    assert stage.state() == "running"
-
-    with caplog.at_level(logging.WARNING):
-        backend.reap()
-
-    assert counts(stage, "b") == reaches
-    assert stage.state() == ("running" if end is ack else "failed")
-    assert caplog.messages == []
-
-
-def test_a_cancelled_flow_has_no_job_left_that_could_start_when_the_call_returns(backend, clock):
-    stage = FlowStage(backend, clock, a=Part(MANY), b=Part(MANY, "a", "finished"))
-
-    assert backend.cancel_flow(stage.id, "not wanted")
-
-    assert backend.counts()[State.CANCELLED] == 2 * MANY
-    assert stage.state() == "cancelled"
-
-
-def test_a_large_flow_is_retried_and_completes(backend, clock):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(MANY, "a"))
-    stage.end("a", abandon)
-    backend.reap()
-
-    assert backend.retry_flow(stage.id) == MANY + 1
-
-    stage.end("a", ack)
-    while leases := stage.claim("b", limit=STEP):
-        backend.settle([ack(lease) for lease in leases])
-    assert counts(stage, "b") == {State.COMPLETED: MANY}
-    assert stage.state() == "completed"
-
-
-def test_an_overlooked_end_is_found_by_the_net_which_says_so(backend, clock, caplog):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
-    with backend._writing() as tx:  # as no code does: the job is gone and its flow was not looked at
-        tx._connection.execute("DELETE FROM onward_jobs WHERE node = 'a'")
-    assert stage.states() == {"a": "open", "b": "waiting"}
-
-    backend.reap()
-
-    assert stage.states() == {"a": "completed", "b": "open"}
-    assert "should have gone on before" in caplog.text
-
-
-def test_a_job_that_is_set_aside_ends_its_node(backend, clock):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(2, "a"), c=Part(after="a", when="failed"))
-    with backend._writing() as tx:
-        tx._connection.execute("PRAGMA ignore_check_constraints = ON")
-        tx._connection.execute("UPDATE onward_jobs SET crashes = 1 << 40 WHERE node = 'a'")
-
-    backend.set_aside()
-
-    assert stage.states() == {"a": "failed", "b": "passed_over", "c": "open"}
-    (letter,) = stage.stored("a")
-    assert (letter.state, letter.flow, letter.node) == (State.DISCARDED, stage.id, "a")
-
-
-def test_a_job_that_waits_for_its_node_is_no_damaged_one(backend, clock):
-    stage = FlowStage(backend, clock, a=Part(), b=Part(0, "a"))
-    (lease,) = stage.claim("a")
-    backend.grow(lease, [*stage.make("b"), *stage.make("b", delay=10**9), *stage.make("b", not_before=clock.micros())])
-
-    assert backend.set_aside() == 0
-
-    assert stage.jobs("b") == ["scheduled"] * 3
+class TestSteps(FlowsInSteps):
+    """The write lock of the file is free between two of them."""
 
 
 class Recorded(dict):
@@ -181,6 +101,83 @@ def test_the_end_of_a_member_costs_one_statement_more_unless_its_node_is_over(ba
 
     assert len(recorded) == len(of_a_plain_job) + 1
     assert recorded[-1] == "flows_to_look_at"
+
+
+@pytest.fixture
+def woken(backend):
+    calls = []
+    backend._transactions._wake = lambda: calls.append("woken")
+    return calls
+
+
+@pytest.mark.promise("W72")
+def test_a_turn_that_opens_a_node_wakes_a_worker_for_it(backend, clock, woken):
+    """What opens is not claimed by the turn that ends the last job before it: it looks last."""
+    stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
+    (lease,) = stage.claim("a")
+    woken.clear()
+
+    result = backend.turn(Turn(owner="worker", settlements=[ack(lease)], claim=Claim(queues=("a", "b"), limit=1)))
+
+    assert result.leases == []
+    assert result.woken == ids(stage.envelopes["b"])
+    assert woken == ["woken"]
+
+
+# What is counted: steps of SQLite's virtual machine, the same on every machine, however busy it is
+
+
+@pytest.fixture
+def steps_of(backend):
+    def count(act):
+        steps = 0
+
+        def step():
+            nonlocal steps
+            steps += 1
+
+        with backend._connections.tidying() as writer, backend._reading() as reading:
+            connections = writer, reading._connection
+            for connection in connections:
+                connection.set_progress_handler(step, 10)
+        act()
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
+        return steps
+
+    return count
+
+
+@pytest.mark.promise("W80")
+def test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members(backend, clock, steps_of):
+    def looks(stage):
+        return steps_of(lambda: (backend.flow(stage.id), backend.flows(), backend.member_counts(stage.id, at_most=500)))
+
+    few, many = (FlowStage(backend, clock, a=Part(members), b=Part(after="a")) for members in (600, 12_000))
+    of_live = [looks(stage) for stage in (few, many)]
+    for stage in (few, many):
+        backend.cancel_flow(stage.id, "not wanted")
+    of_ended = [looks(stage) for stage in (few, many)]
+
+    assert of_live[1] < of_live[0] * 1.2
+    assert of_ended[1] < of_ended[0] * 1.2
+
+
+@pytest.mark.promise("W80")
+def test_the_end_of_a_member_costs_the_same_among_any_number(backend, clock, steps_of):
+    backend.open_session(a_session("worker"))
+
+    def ends(stage):
+        leases = stage.claim("a", limit=3)
+        backend.settle([ack(leases[0])])
+        steps = steps_of(lambda: backend.settle([ack(leases[1])]))
+        backend.cancel_flow(stage.id, "not wanted")  # the next flow has the same queues
+        return steps
+
+    few = ends(FlowStage(backend, clock, a=Part(10), b=Part(after="a")))
+    many = ends(FlowStage(backend, clock, a=Part(12_000), b=Part(after="a")))
+
+    assert many < few * 1.5
 
 
 # Processes that are killed

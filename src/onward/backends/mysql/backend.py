@@ -132,7 +132,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
         return MySQLCompletion(
-            self._connections, self._sql, moved=self._moved, wake=self._waiting.wake, look=self._look
+            self._connections, self._sql, moved=self._moved, wake=self._waiting.wake, look=self._look_at_flows
         )
 
     def completed(self, lease: Lease) -> bool:
@@ -194,7 +194,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
             claimed = claiming.hand_out(tx, asked, self._walks, owner=turn.owner, expires_at=expires_at, now=now)
         ended = settlements.ended
         if tx.touched:  # last: it locks rows of flows
-            self._look(tx)
+            self._look_at_flows(tx)
         cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
         return TurnResult(
             settled=settled,
@@ -270,7 +270,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
             tx.ask(begin)
             result = act(tx)
             if tx.touched:
-                self._look(tx)
+                self._look_at_flows(tx)
             if tx.ended:  # last, so that no transaction waits for it longer than for the disk
                 tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
             tx.ask("commit")

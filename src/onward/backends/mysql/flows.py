@@ -45,14 +45,14 @@ class MySQLFlowSteps(FlowSteps):
 
     def revive(self, flow_id: str, node: str) -> NamedSteps[int]:
         revived = 0
-        after = ""
-        while True:
-            page = yield from ask("revivable_members", flow=flow_id, node=node, after=after, limit=STEP)
-            ids = [job_id for (job_id,) in page]
-            revived += len((yield from _revive(ids))) if ids else 0
-            if len(ids) < STEP:
-                return revived
-            after = ids[-1]
+        for outcome in (State.DISCARDED, State.CANCELLED):
+            place = {"flow": flow_id, "node": node, "outcome": outcome.value}
+            ids = [""]
+            while ids:
+                page = yield from ask("revivable_members", **place, after=ids[-1], limit=STEP)
+                ids = [job_id for (job_id,) in page]
+                revived += len((yield from _revive(ids))) if ids else 0
+        return revived
 
 
 def _lock(jobs: list[Any]) -> NamedSteps[dict[str, str]]:

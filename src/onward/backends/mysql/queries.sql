@@ -1137,16 +1137,18 @@ DELETE job
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL;
 
--- Flows.  Looks run on connections of callers, too: names are ASCII, and text that may be any is in JSON.
+-- Flows.  Looks run on connections of callers, too: names are ASCII, and text that may be any is in JSON.  How a member ended
+-- is compared with one value at a time: with two the server goes through all members of the node.
 
 -- name: flows_to_look_at
 -- Of [[flow, node, job], …]: a live job of the node, first of all the one that was live before, and whether something changes:
 -- no job is live, the first has failed, or a step was left.
 SELECT seen.flow, seen.node, seen.alive,
        seen.alive IS NULL OR flow.unswept
-    OR NOT node.failed AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                                    WHERE member.flow = seen.flow AND member.node = seen.node
-                                      AND member.outcome IN ('discarded', 'cancelled'))
+    OR NOT node.failed AND (EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                     WHERE member.flow = seen.flow AND member.node = seen.node AND member.outcome = 'discarded')
+                         OR EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                     WHERE member.flow = seen.flow AND member.node = seen.node AND member.outcome = 'cancelled'))
   FROM (SELECT place.flow, place.node,
                coalesce((SELECT member.id FROM onward_members AS member FORCE INDEX (PRIMARY)
                           WHERE member.flow = place.flow AND member.node = place.node AND member.id = place.job
@@ -1174,9 +1176,10 @@ SELECT flow.id, flow.name, created_at, stop_on_failure, closed, stopped, cancell
 -- name: nodes_now
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
        node.failed OR node.state IN ('waiting', 'open')
-                  AND EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                               WHERE member.flow = node.flow AND member.node = node.name
-                                 AND member.outcome IN ('discarded', 'cancelled')),
+                  AND (EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'discarded')
+                    OR EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'cancelled')),
        node.swept,
        EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
                 WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = '')
@@ -1191,16 +1194,22 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
 
 -- name: live_nodes
+-- A value, not EXISTS: that would become a join over all members.
 SELECT wanted.name
   FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
- WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = '');
+ WHERE (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = ''
+         LIMIT 1) IS NOT NULL;
 
 -- name: failed_nodes
 SELECT wanted.name
   FROM JSON_TABLE(:nodes, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
- WHERE EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome IN ('discarded', 'cancelled'));
+ WHERE (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = 'discarded'
+         LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+         WHERE member.flow = :flow AND member.node = wanted.name AND member.outcome = 'cancelled'
+         LIMIT 1) IS NOT NULL;
 
 -- name: waiting_members
 SELECT job.id, job.id
@@ -1255,6 +1264,13 @@ SELECT DISTINCT done.flow, done.node
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
  WHERE done.flow IS NOT NULL;
+
+-- name: members_of_flows
+-- Those whose flow is there.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = job.flow;
 
 -- name: end_damaged_member
 -- It may be finished under another id.
@@ -1370,12 +1386,12 @@ SELECT flow, node, uuid(), :now, number
     AS new;
 
 -- name: revivable_members
--- Those of a node that failed and may still run.
+-- Those of a node that failed in this way and may still run.
 SELECT done.id
   FROM onward_members AS member FORCE INDEX (outcome_idx)
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
- WHERE member.flow = :flow AND member.node = :node AND member.outcome IN ('discarded', 'cancelled') AND member.id > :after
-   AND done.state IN ('discarded', 'cancelled') AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
+ WHERE member.flow = :flow AND member.node = :node AND member.outcome = :outcome AND member.id > :after
+   AND done.state = :outcome AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
  ORDER BY member.id
  LIMIT :limit;
 
@@ -1538,13 +1554,15 @@ SELECT id, name, unswept, NOT closed AND added_at <= :now - :left_open
          WHERE flow.over_at IS NULL) AS running
  WHERE unswept
     OR NOT closed AND added_at <= :now - :left_open
-    OR closed AND (EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
-                            WHERE node.flow = running.id AND node.state = 'open'
-                              AND NOT EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                                               WHERE member.flow = node.flow AND member.node = node.name
-                                                 AND member.outcome = ''))
-                OR NOT EXISTS (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
-                                WHERE node.flow = running.id AND node.state IN ('waiting', 'open')))
+    OR closed AND ((SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                     WHERE node.flow = running.id AND node.state = 'open'
+                       AND (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
+                             WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = ''
+                             LIMIT 1) IS NULL
+                     LIMIT 1) IS NOT NULL
+                OR (SELECT 1 FROM onward_nodes AS node FORCE INDEX (PRIMARY)
+                     WHERE node.flow = running.id AND node.state IN ('waiting', 'open')
+                     LIMIT 1) IS NULL)
  ORDER BY id
  LIMIT :limit;
 

@@ -70,7 +70,7 @@ class Settling:
 
     def _complete(self) -> None:
         for keep in (True, False):
-            alike = [each for each in self._settlements if _keeps(each) is keep]
+            alike = [each for each in self._settlements if each.keep is keep]
             if alike:
                 # In the order of the ids: two transactions that lock the same rows cannot deadlock.
                 alike.sort(key=lambda each: each.lease.envelope.id)
@@ -176,11 +176,6 @@ class _Results:
         return b"".join(self._parts)
 
 
-def _keeps(settlement: Settlement) -> bool:
-    """Return whether the whole job is kept: those behind a member may want its result."""
-    return settlement.keep or settlement.lease.member
-
-
 def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
     """Return whether only a lost lease can keep these settlements from completing their jobs."""
     return len({each.lease.envelope.id for each in settlements}) == len(settlements) and all(
@@ -189,6 +184,7 @@ def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
         and each.reason is None
         and each.failure is None
         and each.lease.hold is Hold.FREE
+        and (each.keep or not each.lease.member)
         and each.lease.owner == owner
         for each in settlements
     )
@@ -212,13 +208,13 @@ def _write(
     if runs:
         tx.ask("record_runs", runs=runs)
     results = _Results()
-    finished = [_finished(settlements[at], each, results) for at, each in fates.items() if each.to in FINISHED]
+    ended = {at: each for at, each in fates.items() if each.to in FINISHED}
+    kept = _to_keep(tx, {at: settlements[at] for at in ended})
+    finished = [_finished(settlements[at], each, results, keep=at in kept) for at, each in ended.items()]
     if finished:
         tx.ask("finish", leases=finished, results=results.joined())
         tx.ended += len(finished)
-    members = [at for at, each in fates.items() if each.to in FINISHED and settlements[at].lease.member]
-    if members:
-        ids = sorted(settlements[at].lease.envelope.id for at in members)
+    if ids := sorted(settlements[at].lease.envelope.id for at in ended if settlements[at].lease.member):
         touch(tx.touched, tx.ask("end_members", ids=ids).rows())
     back = [_put_back(settlements[at], found[at], each) for at, each in fates.items() if each.to not in FINISHED]
     if back:
@@ -243,8 +239,16 @@ def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
     )
 
 
-def _finished(settlement: Settlement, what: Fate, results: _Results) -> Row:
-    keep = _keeps(settlement)
+def _to_keep(tx: Transaction, settlements: Mapping[int, Settlement]) -> set[int]:
+    """Return of which settlements the whole job is kept: while its flow is there, others may want a member's result."""
+    kept = {at for at, each in settlements.items() if each.keep}
+    members = {each.lease.envelope.id: at for at, each in settlements.items() if at not in kept and each.lease.member}
+    if members:
+        kept |= {members[job_id] for (job_id,) in tx.ask("members_of_flows", ids=sorted(members)).rows()}
+    return kept
+
+
+def _finished(settlement: Settlement, what: Fate, results: _Results, *, keep: bool) -> Row:
     counters = what.attempts, what.crashes, what.interruptions, int(keep)
     place = (results.add(settlement.result) if keep else ()) or (None, None)
     return (*_fence(settlement), what.to, *counters, *place, what.reason)

@@ -28,6 +28,7 @@ from onward.backends.postgres import claiming, enqueueing, errors, health, lanes
 from onward.backends.postgres.completing import Lender, OnCallersConnection, PostgresCompletion, settle_fenced
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.flows import FLOW_TABLES, PostgresFlows, PostgresFlowSteps
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.lanes import LaneClaims
@@ -39,7 +40,9 @@ from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
+from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flows import touch
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
@@ -60,7 +63,13 @@ _UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have gi
 
 
 class PostgresBackend(
-    ServerBackend, PostgresLimits, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer
+    PostgresFlows,
+    ServerBackend,
+    PostgresLimits,
+    PostgresInspection,
+    ServerNotes,
+    PostgresSchedules,
+    PostgresTransfer,
 ):
     """Jobs in one database, for every process that can reach it."""
 
@@ -71,11 +80,13 @@ class PostgresBackend(
     _connections: Connections
     _waiting: PostgresWaiting
     _settles_singly_after = (FenceMismatch, BackendRefused)
+    _damaged_columns = (*COLUMNS, "flow", "node")
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
         self._marks = QueueMarks()
+        self._flow_steps = PostgresFlowSteps()
         self._lanes = LaneClaims(prefix)
         self._contended = False  # the latest claim got nothing, because another turn had the locks
         self._lender = Lender(connections)
@@ -112,6 +123,7 @@ class PostgresBackend(
             place=self._connections.place,
             moved=self._moved,
             wake=self._wake,
+            look=self._look_joined,
         )
 
     def completed(self, lease: Lease) -> bool:
@@ -121,6 +133,8 @@ class PostgresBackend(
             if tx.ask("lease_owner", **fence).rows():
                 return False
             found: bool = tx.ask("is_completed", **fence).value()
+            if found and lease.member:  # the transaction may have left its flow to the next look
+                touch(tx.touched, tx.ask("place_of", id=lease.envelope.id).rows())
             return found
 
         return self._write(look, pipelined=False)
@@ -141,7 +155,7 @@ class PostgresBackend(
     def empty(self) -> None:
         def run(connection: Connection) -> None:
             with connection.transaction():
-                for statement in emptying(self._prefix):
+                for statement in emptying(self._prefix, *FLOW_TABLES):
                     connection.execute(statement.encode())
 
         self._with_retries(run)
@@ -152,16 +166,17 @@ class PostgresBackend(
         self._waiting.close()
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        return self._for_caller(enqueueing.joining(envelopes), style)
+        return self._for_caller(enqueueing.joining(envelopes, self._flow_steps.joined), style)
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
-        return settle_fenced(Transaction(OnCallersConnection(run, style), self._sql, self._moved), settlement)
+        tx = Transaction(OnCallersConnection(run, style), self._sql, self._moved)
+        return settle_fenced(tx, settlement, self._look_joined)
 
     # The parts of `ServerBackend` that depend on the dialect
 
     @property
     def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True)
+        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True)
 
     def _count_claims_under_way(self, queue: str) -> None:
         # A claim that began before the limit was committed gave its jobs no lane, and its leases were not there yet to be
@@ -196,6 +211,8 @@ class PostgresBackend(
         if self._lanes.counts:
             self._wake_for_slots(tx, turn.settlements, settled, got.leases)
         self._contended = got.contended and not got.leases
+        if tx.touched:
+            self._look_at_flows(tx)
         cancel_requested = tuple(held for held in to_cancel if held not in settlements.ended) if to_cancel else ()
         return TurnResult(
             settled=settled,
@@ -252,7 +269,10 @@ class PostgresBackend(
                     tx.ask("begin")
                     if self._connections.pooled:
                         tx.ask("configure")
-                    done = act(tx), tx.commit()
+                    result = act(tx)
+                    if tx.touched:
+                        self._look_at_flows(tx)
+                    done = result, tx.commit()
                     if tx.wakes:
                         tx.ask("wake_apart", queues=named(tx.wakes))
             except psycopg.Error:

@@ -10,6 +10,7 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.postgres import holds, single_line
+from onward.backends.postgres.flows import touch_expired
 from onward.backends.postgres.lanes import LaneClaims, LaneWalk
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
@@ -37,6 +38,7 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
     idempotency_key: str | None
     idempotency_ttl: int
     single_instance: str | None
+    member: bool
     lane: str | None
 
 
@@ -125,7 +127,9 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
     """Return the new leases, in claim order."""
     if asked.pinned is not None:
         marks.tell(pinned=bool(asked.pinned.value()))
-    marks.promoted(asked.queues, exhausted=asked.promoted.value() < asked.claim.limit, now=held.now)
+    ((promoted, expired),) = asked.promoted.rows()
+    touch_expired(tx, expired)
+    marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
     if asked.line is not None:
         return _by_line(tx, asked, asked.line, lanes, held)
     rows = [] if asked.claimed is None else asked.claimed.rows()
@@ -219,6 +223,7 @@ def _with(lease: Lease, special: _Special, hold: Hold, holder: str | None) -> Le
         parked_since=special.parked_since,
         spent=special.spent,
         lane=special.lane,
+        member=special.member,
         hold=hold,
         holder=holder,
     )

@@ -115,10 +115,13 @@ class PostgresCompletion:
         place: str,
         moved: int | None,
         wake: Callable[[set[str]], None],
+        look: Callable[[Transaction], None],
     ) -> None:
+        """``look``: what is done last, if flows were touched."""
         self._lender = lender
         self._place = place
         self._wake = wake
+        self._look = look
         with errors.translated(place), uninterrupted():
             self.connection, self._block = lender.lend()
         self._tx = Transaction(_Within(self.connection), sql, moved)
@@ -133,7 +136,7 @@ class PostgresCompletion:
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
-            return settle_fenced(self._tx, settlement)
+            return settle_fenced(self._tx, settlement, self._look)
 
     def commit(self) -> None:
         with uninterrupted(), errors.translated(self._place):
@@ -184,14 +187,17 @@ class PostgresCompletion:
             self._lender.take_back(self.connection)
 
 
-def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+def settle_fenced(tx: Transaction, settlement: Settlement, look: Callable[[Transaction], None]) -> Settled:
     """Settle under the owner that the lease has now: an adoption may have changed it."""
     lease = settlement.lease
     found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
     if found is None:
         return classify(tx, [settlement])[0]
     (owner,) = found
-    return Settling(tx, owner, [under(settlement, owner)], careful=True).answer()[0]
+    (settled,) = Settling(tx, owner, [under(settlement, owner)], careful=True).answer()
+    if tx.touched:
+        look(tx)
+    return settled
 
 
 class OnCallersConnection:

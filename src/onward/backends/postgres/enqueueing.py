@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
-from onward.backend import Enqueued
+from onward.backend import Enqueued, never_due
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
+from onward.backends.sql.flow_members import PLAIN, NodePlace, Standing, count_added, place_of, store_flows
+from onward.backends.sql.flows import Looked, Touched, touch
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.contract.transactions import Rows
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
+from onward.job.states import State
 
-__all__ = ["answer", "columns", "created", "enqueue", "joining", "key_numbers", "rivalry", "store"]
+__all__ = ["answer", "columns", "created", "enqueue", "joining", "key_numbers", "rivalry", "store", "touch_cancelled"]
 
 _TRIES = 20  # how often a key may get another holder while this transaction asks for it
 
@@ -123,91 +126,128 @@ def _number(key: str) -> int:
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store envelopes in their order; return which live job stands for one that is not stored."""
-    answers, _ = tx.run_steps(_storing(envelopes, retried=retried))
-    tx.wakes |= due_queues(_new(envelopes, answers))
+    storing = _Storing(tx.touched)
+    answers = tx.run_steps(storing.store(envelopes, retried=retried))
+    tx.wakes |= due_queues(storing.due(envelopes, answers))
     return answers
 
 
-def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
+LookJoined = Callable[[Touched], NamedSteps[Looked]]
+
+
+def joining(envelopes: Sequence[Envelope], look: LookJoined) -> NamedSteps[list[Enqueued]]:
     """Store envelopes within a caller's transaction.  Its commit, which Onward does not see, notifies idle workers."""
-    answers, is_waited_for = yield from _storing(envelopes, may_wait=True)
-    if is_waited_for and (queues := due_queues(_new(envelopes, answers))):
+    storing = _Storing(set(), may_wait=True)
+    answers = yield from storing.store(envelopes)
+    queues = due_queues(storing.due(envelopes, answers))
+    if storing.touched:
+        looked = yield from look(storing.touched)
+        queues.update(job.queue for job in looked.opened)
+    if storing.is_waited_for and queues:
         yield from ask("wake", queues=named(queues))
     return answers
 
 
-def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable[Envelope]:
-    return (each for each, answer in zip(envelopes, answers, strict=True) if answer.created)
+class _Storing:
+    """Storing envelopes in one transaction."""
+
+    def __init__(self, touched: Touched, *, may_wait: bool = False) -> None:
+        """``may_wait``: for locks, because it cannot be run again."""
+        self.touched = touched
+        self.is_waited_for = False  # whether to notify idle workers
+        self._may_wait = may_wait
+        self._standing: dict[NodePlace, Standing] = {}
+
+    def store(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> NamedSteps[list[Enqueued]]:
+        """Answer each."""
+        answers: dict[int, Enqueued] = {}
+        waiting = dict(enumerate(envelopes))
+        members = {at: each for at, each in waiting.items() if each.flow is not None}
+        if members:
+            self._standing = yield from store_flows([*members.values()], self.touched)
+        if rivals := rivalry(each.unique_key for each in envelopes):
+            yield from ask("lock_unique_keys", numbers=rivals)
+        while waiting:
+            batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
+            answers |= yield from (self._repeated(batch) if retried else self._round(batch))
+        if members:
+            told = [answers[at] for at in members]
+            yield from count_added([*members.values()], told, self._standing, self.touched)
+        return [answers[at] for at in range(len(envelopes))]
+
+    def due(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable[Envelope]:
+        """Return those that were stored and do not wait for their node."""
+        pairs = zip(envelopes, answers, strict=True)
+        return (each for each, answer in pairs if answer.created and not self._waits(each))
+
+    def _waits(self, envelope: Envelope) -> bool:
+        return envelope.flow is not None and self._standing.get(place_of(envelope), PLAIN).waits
+
+    def _repeated(self, batch: dict[int, Envelope]) -> NamedSteps[dict[int, Enqueued]]:
+        """Store envelopes that an earlier try may have stored: then they may be among the finished."""
+        done = yield from _finished(batch.values())
+        answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
+        stored = yield from self._round({at: each for at, each in batch.items() if at not in answers})
+        if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
+            raise StartOver  # it finished between the look and the insert: the next look will see it
+        return answers | stored
+
+    def _round(self, batch: dict[int, Envelope]) -> NamedSteps[dict[int, Enqueued]]:
+        """Store envelopes of different ids and keys."""
+        answers: dict[int, Enqueued] = {}
+        for _ in range(_TRIES):
+            if not batch:
+                return answers
+            envelopes = list(batch.values())
+            rejected, is_waited_for = answer((yield from self._insert(envelopes)), envelopes)
+            self.is_waited_for |= is_waited_for
+            taken = {each.id for each in rejected}
+            answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
+            batch = {at: each for at, each in batch.items() if each.id in taken}
+            if batch:
+                answers |= (found := (yield from self._in_the_way(batch)))
+                batch = {at: each for at, each in batch.items() if at not in found}
+        raise BackendUnavailable("a unique key changed its holder 20 times during this call: try again")
+
+    def _insert(self, envelopes: Sequence[Envelope]) -> NamedSteps[Rows]:
+        if all(each.flow is None for each in envelopes):
+            return (yield from ask("enqueue", **columns(envelopes)))
+        places = {
+            "flows": [each.flow for each in envelopes],
+            "nodes": [each.node for each in envelopes],
+            "never_due": [never_due(each) if self._waits(each) else None for each in envelopes],
+        }
+        return (yield from ask("enqueue_members", **columns(envelopes), **places))
+
+    def _in_the_way(self, batch: dict[int, Envelope]) -> NamedSteps[dict[int, Enqueued]]:
+        """Return which live jobs stand for these; free the keys that the others replace."""
+        live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
+        answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
+        keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
+        replaced = []
+        for key, holder in (yield from ask("key_holders", keys=list(keyed))) if keyed else ():
+            at, envelope = keyed[key]
+            if envelope.unique_strategy == "ignore_new":
+                answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
+            else:
+                replaced.append((holder, key))
+        if replaced:
+            ids, keys = map(list, zip(*sorted(replaced), strict=True))
+            wait = self._may_wait or len(ids) == 1
+            locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
+            if not wait and len(locked) < len(ids):
+                raise StartOver  # only turns wait for one lock while they hold another: they may need the one held here
+            reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
+            if locked:
+                holders = [holder for _, holder in locked]
+                gone = yield from ask("cancel", ids=holders, reasons=reasons, replaced=True, alone=False)
+                touch_cancelled(self.touched, gone)
+        return answers
 
 
-def _storing(
-    envelopes: Sequence[Envelope], *, retried: bool = False, may_wait: bool = False
-) -> NamedSteps[tuple[list[Enqueued], bool]]:
-    """Answer each, and whether to notify idle workers.  ``may_wait``: for locks, because it cannot be run again."""
-    answers: dict[int, Enqueued] = {}
-    waiting = dict(enumerate(envelopes))
-    is_waited_for = False
-    if rivals := rivalry(each.unique_key for each in envelopes):
-        yield from ask("lock_unique_keys", numbers=rivals)
-    while waiting:
-        batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
-        stored, waits = yield from (_repeated(batch) if retried else _round(batch, may_wait=may_wait))
-        answers |= stored
-        is_waited_for |= waits
-    return [answers[at] for at in range(len(envelopes))], is_waited_for
-
-
-def _repeated(batch: dict[int, Envelope]) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
-    """Store envelopes that an earlier try may have stored: then they may be among the finished."""
-    done = yield from _finished(batch.values())
-    answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
-    stored, is_waited_for = yield from _round({at: each for at, each in batch.items() if at not in answers})
-    if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
-        raise StartOver  # it finished between the look and the insert: the next look will see it
-    return answers | stored, is_waited_for
-
-
-def _round(batch: dict[int, Envelope], *, may_wait: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
-    """Store envelopes of different ids and keys."""
-    answers: dict[int, Enqueued] = {}
-    is_waited_for = False
-    for _ in range(_TRIES):
-        if not batch:
-            return answers, is_waited_for
-        envelopes = list(batch.values())
-        rows = yield from ask("enqueue", **columns(envelopes))
-        rejected, is_waited_for = answer(rows, envelopes)
-        taken = {each.id for each in rejected}
-        answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
-        batch = {at: each for at, each in batch.items() if each.id in taken}
-        if batch:
-            answers |= (found := (yield from _in_the_way(batch, may_wait=may_wait)))
-            batch = {at: each for at, each in batch.items() if at not in found}
-    raise BackendUnavailable("a unique key changed its holder 20 times during this call: try again")
-
-
-def _in_the_way(batch: dict[int, Envelope], *, may_wait: bool) -> NamedSteps[dict[int, Enqueued]]:
-    """Return which live jobs stand for these; free the keys that the others replace."""
-    live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
-    answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
-    keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
-    replaced = []
-    for key, holder in (yield from ask("key_holders", keys=list(keyed))) if keyed else ():
-        at, envelope = keyed[key]
-        if envelope.unique_strategy == "ignore_new":
-            answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
-        else:
-            replaced.append((holder, key))
-    if replaced:
-        ids, keys = map(list, zip(*sorted(replaced), strict=True))
-        wait = may_wait or len(ids) == 1
-        locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
-        if not wait and len(locked) < len(ids):
-            raise StartOver  # only turns wait for one lock while they hold another: they may need the one held here
-        reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
-        if locked:
-            yield from ask("cancel", ids=[holder for _, holder in locked], reasons=reasons, replaced=True)
-    return answers
+def touch_cancelled(touched: Touched, gone: Rows) -> None:
+    """Note the nodes of members that waited, and are cancelled, from rows of `cancel`."""
+    touch(touched, ((flow, node) for _, state, flow, node in gone if state != State.EXECUTING))
 
 
 def _finished(envelopes: Iterable[Envelope]) -> NamedSteps[set[str]]:

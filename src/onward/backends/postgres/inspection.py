@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from onward.backend import Hold, Lease, Query, QueuePage, Replayed
-from onward.backends.postgres.enqueueing import rivalry
+from onward.backends.postgres.enqueueing import rivalry, touch_cancelled
+from onward.backends.postgres.flows import PostgresFlowSteps, drop_ended
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
+from onward.backends.sql.flows import FlowSteps
 from onward.backends.sql.holds import HoldKey
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sql.overview import SqlOverview
@@ -23,6 +25,8 @@ Result = TypeVar("Result")
 
 class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
+
+    _flow_steps: PostgresFlowSteps
 
     @abstractmethod
     def _ask(self, name: str, **parameters: object) -> Sequence[Row]: ...
@@ -52,14 +56,20 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         wanted = sorted(set(ids))
         if len(wanted) > 1:  # a turn may hold one of them and wait for another: locked jobs are cancelled one by one
             states = self._write(lambda tx: _cancel_free(tx, wanted, reason))
-            done = {job_id for job_id, _ in states}
+            done = {job_id for job_id, *_ in states}
             left = self._ask("live_among", ids=[job_id for job_id in wanted if job_id not in done])
             wanted = [job_id for (job_id,) in left]
         for job_id in wanted:
-            states += self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False)
-        found = {job_id: state_named(word) for job_id, word in states}
+            states += self._cancel_one(job_id, reason)
+        found = {job_id: state_named(word) for job_id, word, *_ in states}
         # A waiting job can be cancelled once: if it is named again, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
+
+    def _cancel_one(self, job_id: str, reason: str) -> Sequence[Row]:
+        rows = self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False, alone=True)
+        if any(flow is not None and state != State.EXECUTING for _, state, flow, _ in rows):
+            return self._write(lambda tx: _cancel(tx, [job_id], reason))  # its flow has to be looked at
+        return rows
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         made_due = self._ask("make_due", ids=sorted(set(ids)))
@@ -68,7 +78,7 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
+        return self._write(lambda tx: _replay(tx, query, self._flow_steps, fresh=fresh))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.ask("drop_spent_holds", limit=limit)
@@ -80,7 +90,9 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
             return []
         ids = sorted(doomed)
         forgotten = tx.ask("forget_finished", ids=ids, finished_at=[doomed[job_id] for job_id in ids]).rows()
-        gone = [job_id for (job_id,) in forgotten]
+        gone = [job_id for job_id, _ in forgotten]
+        if flows := {flow for _, flow in forgotten if flow is not None}:
+            drop_ended(tx, list(flows))
         tx.ask("forget_runs", ids=gone)
         tx.ask("forget_notes", ids=gone)
         return gone
@@ -105,30 +117,60 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
 
 def _cancel_free(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
     free = [job_id for (job_id,) in tx.ask("try_jobs", ids=ids).rows()]
-    return tx.ask("cancel", ids=free, reasons=[reason] * len(free), replaced=False).rows() if free else []
+    return _cancel(tx, free, reason) if free else []
 
 
-def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
+def _cancel(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
+    rows = tx.ask("cancel", ids=ids, reasons=[reason] * len(ids), replaced=False, alone=False).rows()
+    touch_cancelled(tx.touched, rows)
+    return rows
+
+
+def _replay(tx: Transaction, query: Query, flows: FlowSteps, *, fresh: bool) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
-    ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    locked = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()}
+    picked = matching(tx, query, within=REPLAYABLE)
+    if touched := {row[-2] for row in picked if row[-2] is not None}:
+        tx.run_steps(flows.lock(sorted(touched)))  # before their jobs, as a retry of the whole flow does
+    ids = [row[0] for row in picked]
+    locked = {row[0]: _Replayable(*row[1:]) for row in tx.ask("replayable", ids=sorted(ids)).rows()}
     found = {job_id: locked[job_id] for job_id in ids if job_id in locked}
-    unexpired = [job_id for job_id in found if not found[job_id][-1]]
-    if rivals := rivalry(found[job_id][1] for job_id in unexpired):
+    unexpired = [job_id for job_id in found if not found[job_id].expired]
+    if rivals := rivalry(found[job_id].unique_key for job_id in unexpired):
         tx.ask("lock_unique_keys", numbers=rivals)
     alive = tx.ask("revive", ids=unexpired).rows()
     revived = {job_id for job_id, _ in alive}
     tx.wakes |= {queue for _, queue in alive}
     # The records of the job's old runs stay.
-    tx.ask("forget_finished", ids=sorted(revived), finished_at=[found[job_id][0] for job_id in sorted(revived)])
+    tx.ask(
+        "forget_finished", ids=sorted(revived), finished_at=[found[job_id].finished_at for job_id in sorted(revived)]
+    )
     if fresh:
         tx.ask("drop_notes", ids=sorted(revived))
     held = [job_id for job_id in unexpired if job_id not in revived]
-    holders: dict[str, str] = dict(tx.ask("key_holders", keys=[found[job_id][1] for job_id in held]).rows())
-    for job_id in found:
+    holders: dict[str, str] = dict(tx.ask("key_holders", keys=[found[job_id].unique_key for job_id in held]).rows())
+    for job_id, each in found.items():
         if job_id not in unexpired:
             skipped[job_id] = "expired"
         elif job_id not in revived:
-            skipped[job_id] = f"key held by {holders.get(found[job_id][1], job_id)}"
+            skipped[job_id] = f"key held by {holders.get(each.unique_key or '', job_id)}"
+    members = {
+        job_id: (each.flow, each.node or "") for job_id, each in found.items() if each.flow and job_id in revived
+    }
+    if members:
+        opened, ended_again = tx.run_steps(flows.replayed(members))
+        tx.woken.update(job.id for job in opened)
+        tx.wakes.update(job.queue for job in opened)
+        revived.difference_update(ended_again)
+        skipped |= ended_again
     return Replayed(ids=[job_id for job_id in unexpired if job_id in revived], skipped=skipped)
+
+
+class _Replayable(NamedTuple):
+    """A finished job whose row is locked."""
+
+    finished_at: int
+    unique_key: str | None
+    flow: str | None
+    node: str | None
+    expired: bool

@@ -224,7 +224,7 @@ class LaneWalk:
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
         )
-        if all(pick.job.id in view.keyless for pick in picks):
+        if not self._tx.touched and all(pick.job.id in view.keyless for pick in picks):
             self._tx.commit()  # with it: other turns wait for the locks
         return list(_in_turns(taking.rows(), picks, named))
 

@@ -27,6 +27,13 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- name: savepoint
+SAVEPOINT onward_unlocked;
+
+-- name: unlock
+-- What was locked since is free again.
+ROLLBACK TO SAVEPOINT onward_unlocked;
+
 -- name: listen
 -- The channel's name is the table prefix's.
 LISTEN onward_wake;
@@ -186,9 +193,9 @@ UPDATE onward_jobs SET owner = :owner WHERE id = ANY (ARRAY (SELECT id FROM held
 -- In the shape of `claim`.
 SELECT rank, available_at, id, queue, sealed, delivery, started_at, attempts,
        CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
+                 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> '' OR flow IS NOT NULL
             THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                       single_instance, nullif(lane, '')) AS text) END
+                                       single_instance, flow IS NOT NULL, nullif(lane, '')) AS text) END
   FROM onward_jobs
  WHERE owner = :owner AND state = 'executing'
  ORDER BY id;
@@ -252,7 +259,8 @@ DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 
 -- name: promote
 -- Cancel what has expired, and make available what is due; what was booked apart from the rest, so that no number of such
--- jobs keeps others waiting.  Rows that another turn has locked are left to it.
+-- jobs keeps others waiting.  The second answer: the nodes of
+-- members that have expired.  Rows that another turn has locked are left to it.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 expired AS MATERIALIZED (
     SELECT job.place
@@ -271,22 +279,22 @@ expired AS MATERIALIZED (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, reason, progress, result, sealed)
+           single_instance, lane, cost, flow, node, reason, progress, result, sealed)
     SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, 'expired', progress, NULL, sealed
+           single_instance, lane, cost, flow, node, 'expired', progress, NULL, sealed
       FROM gone
      CROSS JOIN clock
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
-                excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
+                excluded.progress, excluded.result, excluded.sealed)
 ), due AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
@@ -317,7 +325,9 @@ expired AS MATERIALIZED (
      WHERE ctid = ANY (ARRAY (SELECT place FROM due UNION ALL SELECT place FROM booked))
     RETURNING id
 )
-SELECT count(*) FROM promoted;
+SELECT count(*),
+       (SELECT cast(json_agg(json_build_array(flow, node)) AS text) FROM gone WHERE flow IS NOT NULL)
+  FROM promoted;
 
 -- name: claim
 -- Of plain jobs, and only if none of the queues has lanes or a limit: then it returns one row of nulls, and `walk_lanes` and
@@ -329,11 +339,10 @@ SELECT count(*) FROM promoted;
 -- as none: every column costs.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 walked AS MATERIALIZED (
-    SELECT EXISTS (SELECT 1
-                     FROM unnest(cast(:queues AS text[])) AS wanted (name)
-                    WHERE EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
-                       OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
-                            ORDER BY rank LIMIT 1) IS TRUE) AS answer
+    -- For all queues at once, and along indexes that are empty where there are none: a part of the statement for each would cost more.
+    SELECT EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = ANY (cast(:queues AS text[])))
+           OR EXISTS (SELECT 1 FROM onward_jobs
+                       WHERE queue = ANY (cast(:queues AS text[])) AND state = 'available' AND lane <> '') AS answer
 ), candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
       FROM (SELECT job.*
@@ -369,9 +378,9 @@ walked AS MATERIALIZED (
      WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
     RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
               CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                        OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+                        OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR flow IS NOT NULL
                    THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key,
-                                              idempotency_ttl, single_instance, NULL) AS text) END AS special
+                                              idempotency_ttl, single_instance, flow IS NOT NULL, NULL) AS text) END AS special
 )
 SELECT * FROM claimed
  UNION ALL
@@ -401,9 +410,9 @@ UPDATE onward_jobs
  WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
 RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
           CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> '' OR flow IS NOT NULL
                THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                          single_instance, nullif(lane, '')) AS text) END;
+                                          single_instance, flow IS NOT NULL, nullif(lane, '')) AS text) END;
 
 -- name: lock_holds
 -- Every key that is wanted has a row now, which this transaction keeps locked until the commit.  In the order of the keys,
@@ -513,11 +522,12 @@ open AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
            coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, awaits, job.place,
-           job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
+           job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.flow,
+           job.node, fate.*,
            goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
       FROM lease
      CROSS JOIN LATERAL (SELECT ctid AS place, queue, onward_jobs.owner, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
-                                idempotency_ttl, single_instance
+                                idempotency_ttl, single_instance, flow, node
                            FROM onward_jobs
                           WHERE id = lease.id AND delivery = lease.token AND owner = coalesce(lease.owner, :owner)
                             AND state = 'executing'
@@ -550,24 +560,27 @@ open AS MATERIALIZED (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, reason, progress, result, sealed)
+           single_instance, lane, cost, flow, node, reason, progress, result, sealed)
     SELECT id, goes_to, now, queue, job, rank, delivery, attempts + ran, crashes + cast(move = 'crashed' AS integer),
            interruptions + cast(move = 'release' AS integer), max_crashes, available_at, enqueued_at, started_at, expires_at,
-           owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, because,
-           progress,
-           CASE WHEN keep THEN result END, CASE WHEN keep THEN sealed END
+           owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node,
+           because, progress, CASE WHEN kept.answer THEN result END, CASE WHEN kept.answer THEN sealed END
       FROM gone
      CROSS JOIN clock
+     -- Those behind a member may want its result.
+     CROSS JOIN LATERAL (SELECT keep OR flow IS NOT NULL AND goes_to = 'completed'
+                                        AND (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE)
+             AS kept (answer)
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
-                excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
+                excluded.progress, excluded.result, excluded.sealed)
 ), released AS (
     -- It keeps its place.
     UPDATE onward_jobs AS job SET state = goes_to, interruptions = job.interruptions + 1, owner = NULL
@@ -595,6 +608,7 @@ open AS MATERIALIZED (
     RETURNING 1
 )
 SELECT number, goes_to, at_once, idempotency_key, idempotency_ttl, single_instance,
+       CASE WHEN goes_to IN ('completed', 'discarded', 'cancelled') THEN flow END, node,
        (SELECT count(*) FROM gone) + (SELECT count(*) FROM released) + (SELECT count(*) FROM crashed)
            + (SELECT count(*) FROM put_back)
   FROM held;
@@ -624,6 +638,27 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) FROM finished;
+
+-- name: complete_members
+-- `complete` where all are members of flows: what those behind them may read is kept, and the answer is their nodes.
+WITH gone AS (
+    DELETE FROM onward_jobs
+     WHERE id = ANY (cast(:ids AS text[]))
+       AND ((id, delivery) IN (SELECT * FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])))) IS TRUE
+       AND owner IS NOT DISTINCT FROM :owner AND state IS NOT DISTINCT FROM 'executing'
+    RETURNING *
+)
+INSERT INTO onward_finished (
+       id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, lane, cost, flow, node, progress, sealed)
+SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
+       max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
+       idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, progress,
+       CASE WHEN cast(:keep AS boolean) OR (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE
+            THEN sealed END
+  FROM gone
+RETURNING flow, node;
 
 -- name: evidence
 -- What is known of settlements that match no lease: the record of the run, the finished job, a live one.
@@ -685,35 +720,36 @@ SELECT job.id
 
 -- name: cancel
 -- What waits is cancelled; what runs is asked to, and the first reason stands.  A running job that is replaced loses its key at
--- once: its replacement need not wait for it.
+-- once: its replacement need not wait for it.  Alone, without a look that follows, it leaves members that wait as they are.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 held AS MATERIALIZED (
     SELECT wanted.reason, job.*
       FROM unnest(cast(:ids AS text[]), cast(:reasons AS text[])) AS wanted (id, reason)
-     CROSS JOIN LATERAL (SELECT id, state FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job
+     CROSS JOIN LATERAL (SELECT id, state, flow, node FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job
 ), gone AS (
     DELETE FROM onward_jobs AS job USING held WHERE job.id = held.id AND held.state <> 'executing'
+       AND (held.flow IS NULL OR NOT cast(:alone AS boolean))
     RETURNING job.*, held.reason
 ), finished AS (
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, reason, progress, result, sealed)
+           single_instance, lane, cost, flow, node, reason, progress, result, sealed)
     SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, reason, progress, NULL, sealed
+           single_instance, lane, cost, flow, node, reason, progress, NULL, sealed
       FROM gone
      CROSS JOIN clock
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.lane, excluded.cost, excluded.reason, excluded.progress,
-                excluded.result, excluded.sealed)
+                excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
+                excluded.progress, excluded.result, excluded.sealed)
 ), asked AS (
     UPDATE onward_jobs AS job
        SET cancel_reason = coalesce(cancel_reason, held.reason),
@@ -721,7 +757,7 @@ held AS MATERIALIZED (
       FROM held
      WHERE job.id = held.id AND held.state = 'executing'
 )
-SELECT id, state FROM held;
+SELECT id, state, flow, node FROM held;
 
 -- name: make_due
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
@@ -730,7 +766,9 @@ held AS MATERIALIZED (
       FROM unnest(cast(:ids AS text[])) AS wanted (id)
      CROSS JOIN LATERAL (SELECT id
                            FROM onward_jobs
-                          WHERE id = wanted.id AND state IN ('scheduled', 'retryable') FOR UPDATE) AS job
+                          WHERE id = wanted.id AND state IN ('scheduled', 'retryable')
+                            AND NOT (state = 'scheduled' AND awaits IS NOT DISTINCT FROM '') -- it waits for its node
+                            FOR UPDATE) AS job
 )
 UPDATE onward_jobs SET state = 'available', available_at = (SELECT now FROM clock), booked = NULL
  WHERE id = ANY (ARRAY (SELECT id FROM held))
@@ -743,7 +781,7 @@ SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts
        NULL, NULL, job.progress, job.waits, job.parked_since,
        CASE WHEN job.state = 'scheduled' THEN job.awaits END,
        job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
-       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost
+       job.idempotency_key, job.idempotency_ttl, job.single_instance, job.lane, job.cost, job.flow, job.node
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
@@ -752,7 +790,7 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
        done.result, done.reason, done.progress, done.waits, done.parked_since,
        NULL,
        done.max_crashes, done.expires_at, NULL, done.unique_key, false,
-       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost
+       done.idempotency_key, done.idempotency_ttl, done.single_instance, done.lane, done.cost, done.flow, done.node
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
@@ -1024,9 +1062,9 @@ SELECT id FROM onward_jobs
 
 -- name: replayable
 -- In their order, locked until the commit; the last column is whether it has expired.
-SELECT done.id, done.finished_at, done.unique_key, coalesce(done.expires_at <= onward_now(:now), false)
+SELECT done.id, done.finished_at, done.unique_key, done.flow, done.node, coalesce(done.expires_at <= onward_now(:now), false)
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT id, finished_at, expires_at, unique_key
+ CROSS JOIN LATERAL (SELECT id, finished_at, expires_at, unique_key, flow, node
                        FROM onward_finished
                       WHERE id = wanted.id AND state IN ('discarded', 'cancelled') FOR UPDATE) AS done;
 
@@ -1039,16 +1077,17 @@ SELECT done.id
 -- name: revive
 -- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed)
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job, sealed)
 SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
-       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, job, sealed
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, job,
+       sealed
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
 ON CONFLICT DO NOTHING
 RETURNING id, queue;
 
 -- name: forget_finished
--- As they were seen: a job that lived and finished again meanwhile stays.
+-- As they were seen: a job that lived and finished again meanwhile stays.  Of a member, its flow's end counts.
 WITH held AS MATERIALIZED (
     SELECT done.place
       FROM unnest(cast(:ids AS text[]), cast(:finished_at AS bigint[])) AS wanted (id, finished_at)
@@ -1056,7 +1095,7 @@ WITH held AS MATERIALIZED (
                            FROM onward_finished
                           WHERE id = wanted.id AND finished_at = wanted.finished_at FOR UPDATE) AS done
 )
-DELETE FROM onward_finished WHERE ctid = ANY (ARRAY (SELECT place FROM held)) RETURNING id;
+DELETE FROM onward_finished WHERE ctid = ANY (ARRAY (SELECT place FROM held)) RETURNING id, flow;
 
 -- name: forget_runs
 -- What belongs to a live job of the same id, which was enqueued anew, stays.
@@ -1124,7 +1163,12 @@ DELETE FROM onward_notes
 DELETE FROM onward_notes WHERE job_id = ANY (cast(:ids AS text[]));
 
 -- name: next_finished
-SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
+-- Of a member, its flow's end counts; while that is not over, it is kept.  The last answer is when it ended itself.
+SELECT id, queue, state,
+       CASE WHEN flow IS NULL THEN finished_at
+            ELSE coalesce((SELECT greatest(finished_at, coalesce(over_at, 9223372036854775807))
+                             FROM onward_flows WHERE onward_flows.id = flow LIMIT 1), finished_at) END,
+       sealed IS NULL, onward_now(:now), finished_at
   FROM onward_finished
  WHERE id > :after
  ORDER BY id
@@ -1314,7 +1358,8 @@ wanted AS MATERIALIZED (
 ), walked AS MATERIALIZED (
     SELECT * FROM around LIMIT cast(:lanes AS bigint)
 ), share AS MATERIALIZED (
-    SELECT least(greatest(cast(:limit AS bigint) * 3 / greatest(count(*), 1), 1), cast(:limit AS bigint)) AS heads
+    -- A little more than each will give, if all have enough: what is missing is read by one statement for all of them.
+    SELECT least(cast(:limit AS bigint) * 5 / (4 * greatest(count(*), 1)) + 1, cast(:limit AS bigint)) AS heads
       FROM walked
      WHERE is_lane AND lane IS NOT NULL
 )
@@ -1464,7 +1509,7 @@ busy (name) AS (
      WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
     RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
               cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                    single_instance, lane) AS text) AS special
+                                    single_instance, flow IS NOT NULL, lane) AS text) AS special
 )
 SELECT * FROM taken
  UNION ALL
@@ -1564,9 +1609,9 @@ UPDATE onward_jobs
  WHERE ctid = ANY (ARRAY (SELECT place FROM laned UNION ALL SELECT place FROM plain UNION ALL SELECT place FROM named))
 RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
           CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> ''
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR lane <> '' OR flow IS NOT NULL
                THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
-                                          single_instance, nullif(lane, '')) AS text) END;
+                                          single_instance, flow IS NOT NULL, nullif(lane, '')) AS text) END;
 
 -- name: book
 -- Schedule jobs of a lane without tokens for those to come.  What another turn has is left to it.
@@ -1693,21 +1738,482 @@ SELECT job.key_held
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
 
+-- name: try_unbegun
+-- Which of these jobs were never claimed, and whether this transaction has them now.  What another one has is not waited for.
+SELECT wanted.id, held.id IS NOT NULL
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                      LIMIT 1) AS unbegun
+  LEFT JOIN LATERAL (SELECT id FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                        FOR UPDATE SKIP LOCKED) AS held ON true;
+
 -- name: take_back
--- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
-WITH held AS MATERIALIZED (
-    SELECT job.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_jobs
-                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
-                            AND owner IS NULL
-                            FOR UPDATE) AS job
-)
 DELETE FROM onward_jobs
- WHERE id = ANY (ARRAY (SELECT id FROM held))
+ WHERE id = ANY (cast(:ids AS text[]))
    AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
 RETURNING id;
+
+-- Flows.  Every write that ends a member looks at its flow, last in its transaction: `lock_flows`, and then, in a new statement,
+-- whose snapshot is younger than the lock, `flows_to_look_at`.  Under the lock of a flow rows of jobs are written only with SKIP
+-- LOCKED: a turn that has one may wait for this lock.
+-- A subquery with LIMIT 1 instead of EXISTS, which PostgreSQL before 18 may answer for all rows at once, by reading a whole index.
+-- States one by one: before 17 a list of them may be compared after the walk.
+-- (flow, node) is compared as a row where the last id is wanted: else the order of the ids alone would do, along the primary key.
+
+-- name: store_flow
+INSERT INTO onward_flows (id, name, created_at, stop_on_failure, closed)
+VALUES (:flow, :named, onward_now(:now), cast(:stop_on_failure AS boolean), cast(:closed AS boolean))
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: store_nodes
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
+SELECT :flow, new.row ->> 0, number, cast(new.row -> 1 AS text), new.row ->> 2, new.row ->> 3
+  FROM jsonb_array_elements(cast(:nodes AS jsonb)) WITH ORDINALITY AS new (row, number);
+
+-- name: node_states
+SELECT node.flow, node.name, node.state, flow.stopped OR flow.cancelled IS NOT NULL
+  FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+ CROSS JOIN LATERAL (SELECT stopped, cancelled FROM onward_flows WHERE id = wanted.place ->> 0 LIMIT 1) AS flow
+ CROSS JOIN LATERAL (SELECT flow, name, state
+                       FROM onward_nodes WHERE flow = wanted.place ->> 0 AND name = wanted.place ->> 1 LIMIT 1) AS node;
+
+-- name: enqueue_members
+-- `enqueue` where members of flows are among them.  One whose node waits is due at no instant.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+given AS (
+    SELECT *
+      FROM unnest(cast(:ids AS text[]), cast(:queues AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]),
+                  cast(:enqueued_at AS bigint[]), cast(:max_crashes AS bigint[]), cast(:priorities AS bigint[]),
+                  cast(:delays AS bigint[]), cast(:not_before AS bigint[]), cast(:expires_at AS bigint[]),
+                  cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
+                  cast(:single_instances AS text[]), cast(:lanes AS text[]), cast(:costs AS integer[]), cast(:flows AS text[]),
+                  cast(:nodes AS text[]), cast(:never_due AS bigint[]))
+        AS given (id, queue, job, sealed, enqueued_at, max_crashes, priority, delay, not_before, expires_at, unique_key,
+                  idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, never)
+), stored AS (
+    INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                             idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
+    SELECT id, queue, CASE WHEN never IS NULL AND due.at <= now THEN 'available' ELSE 'scheduled' END, -coalesce(priority, 0),
+           coalesce(never, due.at), expires_at, max_crashes, enqueued_at, unique_key, unique_key, idempotency_key,
+           coalesce(idempotency_ttl, 0), single_instance, lane, cost, flow, node, CASE WHEN never IS NOT NULL THEN '' END, job,
+           sealed
+      FROM clock
+     CROSS JOIN given
+     CROSS JOIN LATERAL (SELECT greatest(now + coalesce(delay, 0), not_before)) AS due (at)
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(id), cast(ARRAY[] AS text[])) END,
+       EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)))
+  FROM stored;
+
+-- name: count_added
+-- [[flow, node, number], …].
+INSERT INTO onward_additions (flow, node, number, added_at)
+SELECT new.row ->> 0, new.row ->> 1, cast(new.row ->> 2 AS bigint), onward_now(:now)
+  FROM jsonb_array_elements(cast(:added AS jsonb)) AS new (row);
+
+-- name: lock_flows
+-- In the order given.  A lock, not a write: a row written by every turn is a chain of dead versions.
+SELECT flow.id
+  FROM unnest(cast(:flows AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.id FOR UPDATE) AS flow;
+
+-- name: flows_to_look_at
+-- Of the nodes in which a job has ended, [[flow, node, job], …]: a live job, and whether something changes: that was the last one,
+-- or the first that failed, or a step was left.  The job that this process saw last time is looked for first, and then the
+-- newest: under a snapshot that stays open, a walk goes through all that have ended since.
+SELECT wanted.place ->> 0, wanted.place ->> 1, live.id,
+       flow.unswept OR live.id IS NULL
+       OR NOT node.failed
+          AND (SELECT true
+                 FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
+                CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
+                                     WHERE done.flow = wanted.place ->> 0 AND done.node = wanted.place ->> 1
+                                       AND done.state = failed.state LIMIT 1) AS one
+                LIMIT 1) IS TRUE
+  FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+ CROSS JOIN LATERAL (SELECT unswept FROM onward_flows WHERE id = wanted.place ->> 0 LIMIT 1) AS flow
+ CROSS JOIN LATERAL (SELECT failed
+                       FROM onward_nodes WHERE flow = wanted.place ->> 0 AND name = wanted.place ->> 1 LIMIT 1) AS node
+ CROSS JOIN LATERAL (SELECT coalesce((SELECT id FROM onward_jobs
+                                       WHERE id = wanted.place ->> 2 AND flow IS NOT DISTINCT FROM wanted.place ->> 0
+                                         AND node IS NOT DISTINCT FROM wanted.place ->> 1 LIMIT 1),
+                                     (SELECT id FROM onward_jobs
+                                       WHERE flow IS NOT NULL AND (flow, node) >= (wanted.place ->> 0, wanted.place ->> 1)
+                                         AND (flow, node) <= (wanted.place ->> 0, wanted.place ->> 1)
+                                       ORDER BY flow DESC, node DESC, id DESC LIMIT 1))) AS live (id);
+
+-- name: leave_to_sweep
+-- For a caller's transaction that reads from one snapshot, which may be older than the lock: the next look at these flows, or the
+-- next sweep, does what it would have to do.  At READ COMMITTED it writes and answers nothing.
+WITH held AS MATERIALIZED (
+    SELECT flow.id, wanted.place
+      FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+     CROSS JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.place ->> 0 FOR UPDATE) AS flow
+     WHERE current_setting('transaction_isolation') <> 'read committed'
+), nodes AS (
+    UPDATE onward_nodes SET swept = coalesce(swept, '')
+      FROM held
+     WHERE onward_nodes.flow = held.id AND onward_nodes.name = held.place ->> 1
+)
+UPDATE onward_flows SET unswept = true WHERE id = ANY (ARRAY (SELECT id FROM held)) RETURNING id;
+
+-- name: place_of
+SELECT flow, node FROM onward_finished WHERE id = :id AND flow IS NOT NULL;
+
+-- name: flows_among
+SELECT flow.*
+  FROM unnest(cast(:flows AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+                       FROM onward_flows WHERE id = wanted.id LIMIT 1) AS flow;
+
+-- name: nodes_of
+SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state, node.failed,
+       (SELECT cast(coalesce(sum(number), 0) AS bigint)
+          FROM onward_additions WHERE onward_additions.flow = node.flow AND onward_additions.node = node.name)
+  FROM unnest(cast(:flows AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_nodes WHERE flow = wanted.id ORDER BY flow, name LIMIT 100000) AS node;
+
+-- name: nodes_now
+-- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
+SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
+       node.failed OR node.state IN ('waiting', 'open')
+                      AND (SELECT true
+                             FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
+                            CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
+                                                 WHERE done.flow = node.flow AND done.node = node.name
+                                                   AND done.state = failed.state LIMIT 1) AS one
+                            LIMIT 1) IS TRUE,
+       node.swept,
+       node.state NOT IN ('completed', 'failed')
+       AND (SELECT true FROM onward_jobs
+             WHERE onward_jobs.flow IS NOT NULL AND (onward_jobs.flow, onward_jobs.node) >= (node.flow, node.name)
+               AND (onward_jobs.flow, onward_jobs.node) <= (node.flow, node.name)
+             ORDER BY onward_jobs.flow DESC, onward_jobs.node DESC, onward_jobs.id DESC LIMIT 1) IS TRUE
+  FROM unnest(cast(:flows AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_nodes WHERE flow = wanted.id ORDER BY flow, name LIMIT 100000) AS node;
+
+-- name: live_nodes
+-- Of these nodes, those of which a job is live.
+SELECT wanted.name
+  FROM unnest(cast(:nodes AS text[])) AS wanted (name)
+ WHERE (SELECT true FROM onward_jobs
+         WHERE flow IS NOT NULL AND (flow, node) >= (:flow, wanted.name) AND (flow, node) <= (:flow, wanted.name)
+         ORDER BY flow DESC, node DESC, id DESC LIMIT 1) IS TRUE;
+
+-- name: failed_nodes
+-- Of these nodes, those of which a job has failed.
+SELECT wanted.name
+  FROM unnest(cast(:nodes AS text[])) AS wanted (name)
+ WHERE (SELECT true
+          FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
+         CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
+                              WHERE done.flow = :flow AND done.node = wanted.name AND done.state = failed.state LIMIT 1) AS one
+         LIMIT 1) IS TRUE;
+
+-- name: change_nodes
+-- [[flow, name, state, failed, swept], …], under the lock of their flows.
+WITH held AS MATERIALIZED (
+    SELECT node.place, new.row
+      FROM jsonb_array_elements(cast(:nodes AS jsonb)) AS new (row)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_nodes WHERE flow = new.row ->> 0 AND name = new.row ->> 1 FOR UPDATE) AS node
+)
+UPDATE onward_nodes
+   SET state = held.row ->> 2, failed = cast(held.row ->> 3 AS boolean), swept = held.row ->> 4
+  FROM held
+ WHERE onward_nodes.ctid = held.place;
+
+-- name: change_flows
+-- [[id, stopped, cancelled, over, unswept], …].
+WITH held AS MATERIALIZED (
+    SELECT flow.place, new.row
+      FROM jsonb_array_elements(cast(:flows AS jsonb)) AS new (row)
+     CROSS JOIN LATERAL (SELECT ctid AS place FROM onward_flows WHERE id = new.row ->> 0 FOR UPDATE) AS flow
+)
+UPDATE onward_flows
+   SET stopped = cast(held.row ->> 1 AS boolean), cancelled = held.row ->> 2, unswept = cast(held.row ->> 4 AS boolean),
+       over_at = CASE WHEN cast(held.row ->> 3 AS boolean) THEN coalesce(over_at, onward_now(:now)) END
+  FROM held
+ WHERE onward_flows.ctid = held.place;
+
+-- name: waiting_members
+SELECT id, id
+  FROM onward_jobs
+ WHERE flow = :flow AND node = :node AND id > :after AND state = 'scheduled' AND awaits = ''
+ ORDER BY flow, node, id
+ LIMIT cast(:limit AS bigint);
+
+-- name: members_to_end
+SELECT id, id, state
+  FROM onward_jobs
+ WHERE flow = :flow AND node = :node AND id > :after AND (state <> 'executing' OR cancel_reason IS NULL)
+ ORDER BY flow, node, id
+ LIMIT cast(:limit AS bigint);
+
+-- name: open_members
+-- Their own delay counts from now; `never` is the first time that is no instant.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+held AS MATERIALIZED (
+    SELECT job.place, due.at
+      FROM unnest(cast(:jobs AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT ctid AS place, available_at
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND state IS NOT DISTINCT FROM 'scheduled' AND awaits = ''
+                            FOR UPDATE SKIP LOCKED) AS job
+     CROSS JOIN clock
+     CROSS JOIN LATERAL (SELECT CASE WHEN available_at >= 2 * cast(:never AS bigint)
+                                     THEN greatest(now, available_at - 2 * cast(:never AS bigint))
+                                     ELSE now + greatest(0, available_at - cast(:never AS bigint)) END) AS due (at)
+)
+UPDATE onward_jobs AS job
+   SET awaits = NULL, available_at = held.at,
+       state = CASE WHEN held.at <= (SELECT now FROM clock) THEN 'available' ELSE 'scheduled' END
+  FROM held
+ WHERE job.ctid = held.place
+RETURNING job.id, job.state, job.queue;
+
+-- name: cancel_members
+-- Those that wait; what another transaction has locked is left to it.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+held AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:jobs AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs WHERE id = wanted.id AND state <> 'executing' FOR UPDATE SKIP LOCKED) AS job
+), gone AS (
+    DELETE FROM onward_jobs WHERE ctid = ANY (ARRAY (SELECT place FROM held)) RETURNING *
+)
+INSERT INTO onward_finished (
+       id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, lane, cost, flow, node, cast(:reason AS text), progress, NULL, sealed
+  FROM gone
+ CROSS JOIN clock
+ON CONFLICT (id) DO UPDATE
+   SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+        single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+     = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
+            excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
+            excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
+            excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
+            excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
+            excluded.progress, excluded.result, excluded.sealed)
+RETURNING id;
+
+-- name: ask_to_cancel
+-- The first reason stands.  What another transaction has locked is left to it.
+WITH held AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:jobs AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs WHERE id = wanted.id AND state IS NOT DISTINCT FROM 'executing' FOR UPDATE SKIP LOCKED) AS job
+)
+UPDATE onward_jobs SET cancel_reason = coalesce(cancel_reason, cast(:reason AS text))
+ WHERE ctid = ANY (ARRAY (SELECT place FROM held))
+RETURNING id;
+
+-- name: close_flow
+UPDATE onward_flows SET closed = true WHERE id = :flow AND NOT closed RETURNING id;
+
+-- name: cancel_flow
+-- The first reason stands.
+UPDATE onward_flows SET cancelled = coalesce(cancelled, cast(:reason AS text)), closed = true
+ WHERE id = :flow AND over_at IS NULL
+RETURNING id;
+
+-- name: has_steps_left
+SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
+
+-- name: lock_lease
+-- A reap waits for what the lease adds.
+SELECT 1 FROM onward_jobs
+ WHERE id = :id AND delivery = cast(:token AS bigint) AND owner = :owner AND state = 'executing'
+   FOR SHARE;
+
+-- name: revive_members
+-- All of a node that failed and may still run; they wait until their node opens.
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
+SELECT id, queue, 'scheduled', rank, cast(:never AS bigint), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job,
+       sealed
+  FROM onward_finished
+ WHERE flow = :flow AND node = :node AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
+   AND (expires_at IS NULL OR expires_at > (SELECT onward_now(:now)))
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: forget_revived
+DELETE FROM onward_finished WHERE id = ANY (cast(:ids AS text[]));
+
+-- name: await_node
+-- Members that were replayed; one whose flow is gone is a plain job.
+UPDATE onward_jobs SET state = 'scheduled', awaits = '', available_at = cast(:never AS bigint)
+ WHERE id = ANY (cast(:ids AS text[])) AND state = 'available'
+   AND (SELECT true FROM onward_nodes
+         WHERE onward_nodes.flow = onward_jobs.flow AND onward_nodes.name = onward_jobs.node LIMIT 1) IS TRUE;
+
+-- name: reasons_of
+SELECT done.id, coalesce(done.reason, '')
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, reason FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
+
+-- name: flows
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows
+ WHERE cast(:after AS text) IS NULL OR id < :after
+ ORDER BY id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: flows_running
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows
+ WHERE over_at IS NULL AND (cast(:after AS text) IS NULL OR id < :after)
+ ORDER BY id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: flows_named
+SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at
+  FROM onward_flows
+ WHERE name = :named AND name <> '' AND (cast(:after AS text) IS NULL OR id < :after) AND (NOT cast(:running AS boolean) OR over_at IS NULL)
+ ORDER BY name DESC, id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: member_counts
+-- Of each node; every count stops at the limit.
+SELECT node.name, live.scheduled, live.available, live.executing, live.retryable, completed.number, discarded.number,
+       cancelled.number
+  FROM (SELECT flow, name FROM onward_nodes WHERE flow = :flow ORDER BY flow, name LIMIT 100000) AS node
+ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'available'),
+                            count(*) FILTER (WHERE state = 'executing'), count(*) FILTER (WHERE state = 'retryable')
+                       FROM (SELECT state FROM onward_jobs
+                              WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name
+                              ORDER BY onward_jobs.flow, onward_jobs.node, id
+                              LIMIT cast(:at_most AS bigint)) AS counted) AS live (scheduled, available, executing, retryable)
+ CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
+                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'completed')
+                                            LIMIT cast(:at_most AS bigint)) AS counted) AS completed (number)
+ CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
+                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'discarded')
+                                            LIMIT cast(:at_most AS bigint)) AS counted) AS discarded (number)
+ CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
+                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'cancelled')
+                                            LIMIT cast(:at_most AS bigint)) AS counted) AS cancelled (number);
+
+-- name: node_names
+SELECT name FROM onward_nodes WHERE flow = :flow ORDER BY flow, name;
+
+-- name: page_of_node_oldest
+-- Four walks along the ids, merged: the finished are in the order of their states first.  (A state from a subquery fits no index
+-- of one state.)
+SELECT id FROM (
+    (SELECT id FROM onward_jobs
+      WHERE cast(:live AS boolean) AND flow = :flow AND node = :node AND id > :after
+        AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow, node, id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:discarded AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'discarded') AND id > :after
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:cancelled AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'cancelled') AND id > :after
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:completed AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'completed') AND id > :after
+        AND sealed IS NOT NULL
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))) AS page
+ ORDER BY id
+ LIMIT cast(:limit AS bigint);
+
+-- name: page_of_node_newest
+SELECT id FROM (
+    (SELECT id FROM onward_jobs
+      WHERE cast(:live AS boolean) AND flow = :flow AND node = :node AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow DESC, node DESC, id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:discarded AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'discarded')
+        AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:cancelled AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'cancelled')
+        AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:completed AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'completed') AND sealed IS NOT NULL
+        AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))) AS page
+ ORDER BY id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: flows_that_stand_still
+-- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+SELECT flow.id, flow.name, flow.unswept, age.left_open
+  FROM onward_flows AS flow
+ CROSS JOIN LATERAL (SELECT NOT flow.closed
+                            AND greatest(flow.created_at, (SELECT max(added_at) FROM onward_additions
+                                                            WHERE onward_additions.flow = flow.id))
+                                <= (SELECT now FROM clock) - cast(:left_open AS bigint)) AS age (left_open)
+ WHERE flow.over_at IS NULL
+   AND (flow.unswept OR age.left_open
+        OR flow.closed
+           AND ((SELECT true FROM onward_nodes AS node
+                  WHERE node.flow = flow.id AND node.state = 'open'
+                    AND (SELECT true FROM onward_jobs AS job
+                          WHERE job.flow IS NOT NULL AND (job.flow, job.node) >= (flow.id, node.name)
+                            AND (job.flow, job.node) <= (flow.id, node.name)
+                          ORDER BY job.flow DESC, job.node DESC, job.id DESC LIMIT 1) IS NULL
+                  LIMIT 1) IS TRUE
+                OR (SELECT true FROM onward_nodes AS node
+                     WHERE node.flow = flow.id AND node.state IN ('waiting', 'open') LIMIT 1) IS NULL))
+ ORDER BY flow.id
+ LIMIT cast(:limit AS bigint);
+
+-- name: try_flows
+-- Those of these that are over, and whether this transaction has their locks now.
+SELECT flow.id, locked.id IS NOT NULL
+  FROM unnest(cast(:flows AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.id AND over_at IS NOT NULL LIMIT 1) AS flow
+  LEFT JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.id AND over_at IS NOT NULL FOR UPDATE SKIP LOCKED) AS locked
+    ON true;
+
+-- name: drop_flows
+-- Those of these, which are locked, that have no job any more.
+WITH gone AS (
+    DELETE FROM onward_flows
+     WHERE id = ANY (cast(:flows AS text[]))
+       AND (SELECT true FROM onward_finished WHERE flow = onward_flows.id LIMIT 1) IS NULL
+       AND (SELECT true FROM onward_jobs WHERE flow = onward_flows.id LIMIT 1) IS NULL
+    RETURNING id
+), nodes AS (
+    DELETE FROM onward_nodes WHERE flow = ANY (ARRAY (SELECT id FROM gone))
+)
+DELETE FROM onward_additions WHERE flow = ANY (ARRAY (SELECT id FROM gone));
 
 -- Transfer between stores.
 
@@ -1779,16 +2285,20 @@ ON CONFLICT (kind, key) DO UPDATE
 
 -- name: damaged_jobs
 -- Live jobs with values that no worker writes; the code that reads them says which.
--- The counters end one below what a claim may write.
-SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
+-- The counters end one below what a claim may write.  A job that waits for its node is due at no instant.
+SELECT id AS place, id, queue, job, sealed, state, rank,
+       CASE WHEN state = 'scheduled' AND awaits = '' AND available_at BETWEEN 0 AND 760206902399999999 THEN enqueued_at
+            ELSE available_at END,
+       expires_at, enqueued_at, started_at, max_crashes, delivery,
        attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
-       progress, owner, lane, cost, onward_now(:now)
+       progress, owner, lane, cost, onward_now(:now), flow, node
   FROM onward_jobs
  WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
     OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
     OR crashes NOT BETWEEN 0 AND 2147483646 OR interruptions NOT BETWEEN 0 AND 2147483646
     OR waits NOT BETWEEN 0 AND 2147483646 OR max_crashes NOT BETWEEN 1 AND 2147483646 OR rank NOT BETWEEN -100 AND 100
-    OR available_at NOT BETWEEN 0 AND 253402300799999999 OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
+    OR available_at NOT BETWEEN 0 AND CASE WHEN state = 'scheduled' AND awaits = '' THEN 760206902399999999 ELSE 253402300799999999 END
+    OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
     OR idempotency_ttl NOT BETWEEN 0 AND 253402300799999999 OR expires_at NOT BETWEEN 0 AND 253402300799999999
     OR started_at NOT BETWEEN 0 AND 253402300799999999 OR parked_since NOT BETWEEN 0 AND 253402300799999999
     OR cost NOT BETWEEN 1 AND 1000000

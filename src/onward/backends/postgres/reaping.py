@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
 from onward.backends.postgres.transaction import Transaction
+from onward.backends.sql.flows import touch
 from onward.backends.sql.settling import Lost
 from onward.job.states import state_named
 
@@ -32,7 +33,8 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
     rows = settling.written(tx.ask("settle", owner=None, **columns))
     reaped: dict[int, Reaped] = {}
     ended: dict[int, holds.Ended] = {}
-    for number, to, _, once, ttl, single in rows:
+    for number, to, _, once, ttl, single, *place in rows:
+        touch(tx.touched, [place])
         lease = lost[number - 1]
         reaped[number] = lease.reaped(state_named(to), cause, crashed=(lease.id, lease.token) in crashed)
         if once is not None or single is not None:

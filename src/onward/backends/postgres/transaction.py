@@ -7,10 +7,11 @@ only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from onward.backends.postgres.queries import Section
+from onward.backends.sql.flows import Touched
 from onward.backends.sql.rows import Row
 from onward.backends.sql.statements import NamedSteps
 from onward.contract.transactions import run_steps
@@ -48,10 +49,26 @@ class _Sender(Protocol):
     def send(self, sql: bytes, values: list[object]) -> Reply: ...
 
 
+class _Later(Sequence[Row]):
+    """Rows that are read when they are needed."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    def __len__(self) -> int:
+        return len(self._reply.rows())
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._reply.rows())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._reply.rows()[place]
+
+
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_ended", "_sender", "_sql", "moved", "wakes", "woken")
+    __slots__ = ("_ended", "_sender", "_sql", "moved", "touched", "wakes", "woken")
 
     def __init__(self, sender: _Sender, sql: Mapping[str, Section], moved: int | None) -> None:
         self._sender = sender
@@ -59,11 +76,12 @@ class Transaction:
         self._ended: Reply | None = None
         self.moved = moved  # the time that a test has set; None: the server's clock
         self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
-        self.woken: set[str] = set()  # jobs that waited for a key, and are due now
+        self.woken: set[str] = set()  # jobs that waited for a key or for their node, and are due now
+        self.touched: Touched = set()  # in which jobs have ended
 
     def run_steps(self, steps: NamedSteps[T]) -> T:
-        """Run steps, each of which waits for its rows."""
-        return run_steps(steps, lambda step: self.ask(step.name, **step.parameters).rows())
+        """Run steps.  One whose rows are not read is sent together with the next."""
+        return run_steps(steps, lambda step: _Later(self.ask(step.name, **step.parameters)))
 
     def commit(self) -> Reply:
         """Send the commit, once: with its last statement where no answer of that is needed before."""

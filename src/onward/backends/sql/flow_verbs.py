@@ -190,7 +190,7 @@ class SqlFlows:
         self._opened(tx, looked)
         return looked
 
-    def _look(self, tx: Any) -> None:
+    def _look_at_flows(self, tx: Any) -> None:
         """Look at every flow that a transaction has touched: the last that it does."""
         touched, tx.touched = tx.touched, set()
         self._looked(tx, touched)

@@ -100,7 +100,10 @@ class _Flow:
         self.swept = swept  # nodes with jobs that are not as its state says, and up to which id they are
         self.live = live  # nodes with live jobs
         self.stopped, self.cancelled, self.over = row.stopped, row.cancelled, row.over_at is not None
-        self.before = self.columns()
+        flow, nodes = self.columns()
+        # Of a node that is not over, whether a job has failed was read from the jobs: its row may not say so yet.
+        unnoted = {name: (state, False, to) for name, (state, _, to) in nodes.items() if NodeState(state) in _LIVE}
+        self.before = flow, nodes | unnoted
 
     def ends(self, node: Node) -> bool:
         """Return whether all jobs of a node are to end."""
@@ -222,7 +225,7 @@ class FlowSteps(ABC):
                 room -= done.seen
                 swept += done.done
                 opened += done.opened
-                if done.ended:
+                if done.ended and flow.nodes[name].state in _LIVE:
                     ending.append(name)
             if ending:
                 goes_on = True
@@ -245,6 +248,8 @@ class FlowSteps(ABC):
         swept = yield from self._swept(flow, node, rows)
         if swept.done == len(rows) and len(rows) < room:
             del flow.swept[node.name]
+            if node.state in _NOT_NEEDED:
+                flow.live.discard(node.name)
         elif swept.done == len(rows):
             flow.swept[node.name] = rows[-1][1]
         return swept  # if jobs were left out, the next look begins with them

@@ -151,8 +151,8 @@ class PruneBatch(NamedTuple):
     @classmethod
     def of(cls, page: Sequence[Row], cutoffs: Mapping[State, int], queue: str | None, limit: int) -> PruneBatch:
         doomed = {
-            job_id: Doomed(name, state_named(word), finished_at)
-            for job_id, name, word, finished_at, tombstone, now in page
+            job_id: Doomed(name, state_named(word), own[0] if own else finished_at)
+            for job_id, name, word, finished_at, tombstone, now, *own in page
             if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(state_named(word), 0))
             and queue in (None, name)
         }

@@ -193,12 +193,18 @@ class ServerBackend(SetsRowsAside, Backend):
             return reaped
 
         try:
-            return self._write(reap)
+            reaped = self._write(reap)
         except (
             BackendRefused
         ):  # a job that the store refuses must not keep the others: each in a transaction of its own
             lost = self._write(lambda tx: self._reaping.end(tx, owner, queue))
-            return singly(lost, self._write, lambda tx, leases: self._reaping.give_back(tx, leases, started, reason))
+            reaped = singly(lost, self._write, lambda tx, leases: self._reaping.give_back(tx, leases, started, reason))
+        if owner is None and queue is None:
+            self._sweep_flows()
+        return reaped
+
+    def _sweep_flows(self) -> None:
+        """Look at flows that should have gone on, where a store keeps them."""
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until there is work, a job falls due or the time is up."""

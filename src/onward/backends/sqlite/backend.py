@@ -75,12 +75,11 @@ class SqliteBackend(
         super().__init__()
         self.clock = clock
         self.url = anchored("", connections.path)  # absolute, to open the file from any folder
-        self._connections = connections
-        self._pipe = pipe
-        self._prefix = prefix
+        self._connections, self._pipe, self._prefix = connections, pipe, prefix
         self._sql = sections.load("onward.backends.sqlite", prefix)
         self._flow_steps = SqliteFlowSteps()
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake, look=self._look)
+        wake, look = self._wake, self._look_at_flows
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=wake, look=look)
         self._lanes = LanesSeen()
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -302,7 +301,7 @@ class SqliteBackend(
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         tx = Transaction(CallersConnection(run, style), self._sql, self.clock.micros())
-        return settle_fenced(tx, settlement, self._look)
+        return settle_fenced(tx, settlement, self._look_at_flows)
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
@@ -313,7 +312,7 @@ class SqliteBackend(
     def begin(self, *, at_most: float) -> SqliteCompletion:
         if in_the_way.get() is self:
             raise waits_for_itself()
-        clock, wake, look = self.clock, self._wake, self._look
+        clock, wake, look = self.clock, self._wake, self._look_at_flows
         return SqliteCompletion(self._connections, self._sql, clock=clock, at_most=at_most, wake=wake, look=look)
 
     def completed(self, lease: Lease) -> bool:

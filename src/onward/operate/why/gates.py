@@ -24,7 +24,12 @@ def shut(case: Case) -> Reason | None:
         return None
     limit = max(closed, key=lambda each: each.shut_until or 0)
     fix = f"onward limit open {limit.row.name}" if limit.row.name else "wait: a Throttle has shut its key"
-    facts = {"limit": _named(limit), "shut_until": limit.shut_until}
+    facts = {
+        "kind": limit.row.kind,
+        "name": limit.row.name,
+        "limit": _named(limit),
+        "shut_until": limit.shut_until,
+    }
     if limit.shut_until is None:
         return Reason(
             code="shut",

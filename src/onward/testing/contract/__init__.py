@@ -52,6 +52,7 @@ TOPICS = (
     "places",
     "rates",
     "reaping",
+    "reasons",
     "records",
     "removing",
     "replaying",

@@ -137,6 +137,15 @@ class FlowRulesContract:
         stage.end("d", ack)
         assert stage.states() == {"a": "failed", "b": "passed_over", "c": "completed", "d": "completed", "e": "failed"}
 
+    @pytest.mark.parametrize("closed", [True, False])
+    def test_a_node_says_at_once_that_a_job_of_it_has_failed(self, backend, clock, closed):
+        stage = FlowStage(backend, clock, closed=closed, a=Part(2), b=Part(after="a", when="finished"))
+        first, _ = stage.claim("a")
+
+        backend.settle([abandon(first)])
+
+        assert [(node.state.value, node.failed) for node in stage.row().nodes] == [("open", True), ("waiting", False)]
+
     @pytest.mark.promise("W75")
     def test_without_it_all_members_run(self, backend, clock):
         stage = FlowStage(backend, clock, a=Part(4), b=Part(after="a", when="finished"))

@@ -18,6 +18,7 @@ __all__ = ["OverviewContract", "SessionListContract"]
 
 @needs("inspection")
 class OverviewContract:
+    @pytest.mark.promise("S126")
     def test_a_look_tells_the_time_of_the_store(self, backend, clock):
         seen = backend.look(Look())
 

@@ -29,6 +29,7 @@ class PlacesContract:
 
         assert (seen.now, seen.overview, seen.place) == (clock.micros(), None, None)
 
+    @pytest.mark.promise("S126")
     @pytest.mark.parametrize("state", State)
     def test_a_job_is_shown_as_get_shows_it(self, backend, clock, state):
         job_id = Stage(backend, clock).bring(state).id

@@ -46,6 +46,7 @@ from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.places import LimitedPlacesContract, PlacesContract
 from onward.testing.contract.rates import GatesContract, RatesContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
+from onward.testing.contract.reasons import ReasonsContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
 from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
@@ -150,6 +151,7 @@ class BackendContract(
     GatesContract,
     LimitRowsContract,
     LimitedPlacesContract,
+    ReasonsContract,
     FlowsContract,
     FlowEndsContract,
     FlowRulesContract,

@@ -5,14 +5,37 @@ from __future__ import annotations
 import threading
 import time
 
-from onward.backend import Settlement
+import pytest
+
+from onward.backend import Claim, Settlement, Turn
 from onward.testing.contract.builders import PATIENCE, a_claim, an_envelope, ids
 from onward.testing.contract.capabilities import needs
+from onward.testing.contract.flow_stage import FlowStage, Part, ack
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane, turn
 
 __all__ = ["WaitingContract"]
 
 _LONG = 10 * PATIENCE  # a wait that only ends in time if it is woken
+
+
+def _by_a_settlement(stage: FlowStage) -> None:
+    stage.end("a", ack)
+
+
+def _by_a_turn_that_claims(stage: FlowStage) -> None:
+    """What opens in a turn is not claimed by it: it looks last."""
+    (lease,) = stage.claim("a")
+    claim = Claim(queues=("a",), limit=1)
+    stage.backend.turn(Turn(owner=lease.owner, settlements=[ack(lease)], claim=claim))
+
+
+def _by_a_person(stage: FlowStage) -> None:
+    stage.backend.cancel(ids(stage.envelopes["a"]), "not wanted")
+
+
+def _by_closing(stage: FlowStage) -> None:
+    stage.end("a", ack)
+    stage.backend.close_flow(stage.id)
 
 
 class WaitingContract:
@@ -68,6 +91,22 @@ class WaitingContract:
 
         waiting.join(PATIENCE)
         assert not waiting.is_alive()
+
+    @needs("wakes", "flows")
+    @pytest.mark.promise("W72")
+    @pytest.mark.parametrize("end", [_by_a_settlement, _by_a_turn_that_claims, _by_a_person, _by_closing])
+    def test_a_node_that_opens_wakes_those_who_wait_in_its_queue(self, backend, open_client, clock, end):
+        other = open_client()
+        stage = FlowStage(other, clock, closed=False, a=Part(), b=Part(after="a", when="finished"))
+        if end is not _by_closing:
+            other.close_flow(stage.id)
+        waiting = self._wait_in_thread(backend, ("b",))
+
+        end(stage)
+
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+        assert len(stage.claim("b")) == 1
 
     @needs("wakes", "lanes")
     def test_a_slot_of_a_job_that_one_queue_frees_wakes_those_who_wait_in_another(self, backend, open_client):

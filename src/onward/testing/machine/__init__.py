@@ -9,7 +9,8 @@ when an answer or a job differs, finds the shortest list of commands that shows 
 
 Read `model` with `model_job` (the contract once more, as dictionaries and loops; it shares no code with any store), `asking`
 (what people ask of it), `model_lanes` with `model_claims` (who may start), `model_notes`, `model_schedules`, `model_flows`,
-`drawing` (which commands there are), `machine`, `lane_rules`, `note_rules`, `schedule_rules`, `flow_rules`, `comparing`.
+`drawing` (which commands there are), `machine`, `lane_rules`, `note_rules`, `schedule_rules`, `flow_rules`, `comparing`,
+`explained` (every reason of ``jobs.why`` binds).
 """
 
 from __future__ import annotations

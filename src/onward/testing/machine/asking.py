@@ -52,6 +52,10 @@ class AskedModel(Model):
         names = sorted({*live, *self.paused})
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
 
+    @property
+    def every_id(self) -> Sequence[str]:
+        return [*self.live, *self.finished]
+
     def seen_queues(self) -> Sequence[QueueCounts]:
         """Return the queues of `look`."""
         return [

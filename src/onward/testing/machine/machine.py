@@ -43,6 +43,7 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.explained import reasons_bind
 from onward.testing.machine.flow_rules import FlowRules
 from onward.testing.machine.lane_rules import LaneRules, laned_themes
 from onward.testing.machine.note_rules import NoteRules
@@ -89,10 +90,12 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
         self.got: dict[str, StoredJob | None] = {}
 
     def teardown(self) -> None:
-        self.tally.outcomes.update(self.model.events)
-        self.stop_listening()
-        for client in (self.backend, *self.others):
-            client.close()
+        try:
+            self.tally.outcomes.update(self.model.events + reasons_bind(self.backend, self.model.every_id))
+        finally:
+            self.stop_listening()
+            for client in (self.backend, *self.others):
+                client.close()
 
     @initialize(theme=st.one_of(themes, themes, laned_themes), batch=st.lists(plans, min_size=2, max_size=5))
     def begin(self, theme: Options, batch: list[Options]) -> None:

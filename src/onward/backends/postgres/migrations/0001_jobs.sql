@@ -80,6 +80,9 @@ CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, availab
     WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
 CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)
     WHERE single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+-- The members of a flow that are live, by node.
+CREATE INDEX onward_jobs_flow_idx ON onward_jobs (flow, node, id)
+    WHERE flow IS NOT NULL;
 
 CREATE TABLE onward_finished (
     number bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME onward_ended), -- tells how many jobs have ended so far
@@ -122,6 +125,7 @@ CREATE TABLE onward_finished (
 -- Completed jobs pay for no index but their key: retention walks the ids, which rise with time.
 CREATE INDEX onward_finished_discarded_idx ON onward_finished (id) WHERE state = 'discarded';
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id) WHERE state = 'cancelled';
+CREATE INDEX onward_finished_flow_idx ON onward_finished (flow, node, state, id) WHERE flow IS NOT NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
@@ -237,3 +241,47 @@ CREATE TABLE onward_gates (
     CHECK (full_at BETWEEN 0 AND 253402300799999999 AND charged_at BETWEEN 0 AND 253402300799999999
            AND shut_until BETWEEN 0 AND 253402300799999999 AND shut_for BETWEEN 0 AND 253402300799999999)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- Flows and their nodes.  How many jobs of a node are live is never counted in a row: it is looked up, under the lock of the
+-- flow's row.  No turn writes a row here but where something changes.
+CREATE TABLE onward_flows (
+    created_at bigint NOT NULL,
+    over_at bigint,
+    stop_on_failure boolean NOT NULL,
+    closed boolean NOT NULL,                        -- false: jobs are still added from outside
+    stopped boolean NOT NULL DEFAULT false,
+    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, or cancelled
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    cancelled text,                                 -- not null: it was cancelled as a whole, and why
+    CHECK (id <> '' AND created_at BETWEEN 0 AND 253402300799999999 AND over_at BETWEEN 0 AND 253402300799999999)
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX onward_flows_running_idx ON onward_flows (id) WHERE over_at IS NULL;
+-- Only for those who ask by name: with its condition no other statement can take it.
+CREATE INDEX onward_flows_name_idx ON onward_flows (name, id) WHERE name <> '';
+
+CREATE TABLE onward_nodes (
+    place integer NOT NULL,                         -- in the order in which each comes after those that it names
+    failed boolean NOT NULL DEFAULT false,          -- a job of it was discarded or cancelled
+    flow text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    comes_after text NOT NULL,                      -- names, as JSON
+    opens_when text COLLATE "C" NOT NULL,           -- succeeded, failed, finished
+    state text COLLATE "C" NOT NULL,
+    swept text COLLATE "C",                         -- null: all of its jobs are as its state says; else those up to this id
+    PRIMARY KEY (flow, name),
+    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND cast(comes_after AS json) IS NOT NULL
+           AND state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped'))
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.05);
+
+-- How many jobs were added to a node, by each transaction that added some: a row of the node would make them wait.
+CREATE TABLE onward_additions (
+    added_at bigint NOT NULL,
+    number bigint NOT NULL,
+    flow text COLLATE "C" NOT NULL,
+    node text COLLATE "C" NOT NULL,
+    CHECK (number >= 0 AND added_at BETWEEN 0 AND 253402300799999999)
+);
+
+CREATE INDEX onward_additions_idx ON onward_additions (flow, node);

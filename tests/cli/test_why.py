@@ -1,0 +1,35 @@
+"""`onward why`."""
+
+import pytest
+
+
+@pytest.fixture
+def late(jobs):
+    return jobs.job(name="work")(lambda: None).using(delay=3600).enqueue()
+
+
+def test_people_read_the_reason_and_what_to_type(onward, late):
+    ran = onward("why", late.id)
+
+    first, *rest = ran.out.splitlines()
+    assert ran.code == 0
+    assert first.startswith("not_due  It is due at ")
+    assert rest[0].split(maxsplit=1) == ["do", f"onward job retry {late.id}"]
+    assert rest[1].startswith("until")
+    assert rest[2].split() == ["then", "unserved,", "first_in_line"]
+
+
+def test_machines_get_what_the_application_says(onward, jobs, late):
+    (told,) = onward("why", late.id[:20], "--json").json
+
+    said = jobs.why(late.id)
+    assert (told["id"], told["code"], told["fix"]) == (late.id, said.code, said.fix)
+    assert told["then"] == list(said.then) == ["unserved", "first_in_line"]
+    assert told["exact"] is True
+
+
+def test_a_job_that_is_not_there_is_explained_too(onward, late):
+    ran = onward("why", "01a1e1c927a47256b9db3787c0671325")
+
+    assert ran.code == 6
+    assert ran.out.startswith("gone  There is no job 01a1e1c927a47256b9db3787c0671325")
