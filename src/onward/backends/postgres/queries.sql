@@ -2174,8 +2174,11 @@ SELECT id FROM (
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+-- An addition of none tells of a job that a caller completed: the process may have died before it could look.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
-SELECT flow.id, flow.name, flow.unswept, age.left_open
+SELECT flow.id, flow.name,
+       flow.unswept OR (SELECT true FROM onward_additions WHERE onward_additions.flow = flow.id AND number = 0 LIMIT 1) IS TRUE,
+       age.left_open
   FROM onward_flows AS flow
  CROSS JOIN LATERAL (SELECT NOT flow.closed
                             AND greatest(flow.created_at, (SELECT max(added_at) FROM onward_additions
