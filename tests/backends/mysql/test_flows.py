@@ -271,8 +271,10 @@ def test_a_member_that_another_transaction_has_locked_is_left_to_the_next_look(
     with other_session() as cursor:
         cursor.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [locked])
 
-        stage.end("a", end)  # waits for no other transaction
-
+        ending = threading.Thread(target=stage.end, args=("a", end))
+        ending.start()
+        ending.join(15)
+        assert not ending.is_alive(), "it waits for the other transaction"
         assert stage.states()["b"] == state
         assert stage.jobs("b") == [reaches, "scheduled", reaches]
 
