@@ -43,6 +43,12 @@ FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
 FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
 FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
+FLOWS_ON_POSTGRES = "tests/backends/postgres/test_flows.py"
+UNDER_A_SNAPSHOT = "test_under_a_snapshot_that_stays_open_a_look_does_not_go_through_all_that_have_ended"
+LAST_TWO_ENDS = (
+    f"{FLOWS_ON_POSTGRES}::TestTwoEnds::"
+    "test_in_all_924_orders_of_two_turns_that_end_the_last_members_the_next_node_opens"
+)
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
@@ -1795,6 +1801,125 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MYSQL}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
     ),
     Mutant(
+        "M197",
+        "flows are looked at without the lock of their rows (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "(SELECT id FROM onward_flows WHERE id = wanted.id FOR UPDATE) AS flow;",
+                "(SELECT id FROM onward_flows WHERE id = wanted.id) AS flow;",
+            ),
+        ),
+        (LAST_TWO_ENDS,),
+    ),
+    Mutant(
+        "M198",
+        "flows are locked after they were looked at",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "        yield from self.lock(sorted({flow for flow, _ in touched}))\n        changed: set[str] = set()\n",
+                "        changed: set[str] = set()\n",
+            ),
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "            changed = yield from self._changed(ended)\n",
+                "            changed = yield from self._changed(ended)\n"
+                "        yield from self.lock(sorted({flow for flow, _ in touched}))\n",
+            ),
+        ),
+        (LAST_TWO_ENDS,),
+    ),
+    Mutant(
+        "M199",
+        "a look waits for a member that another transaction has (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "DISTINCT FROM 'scheduled' AND awaits = ''\n                            FOR UPDATE SKIP LOCKED)",
+                "DISTINCT FROM 'scheduled' AND awaits = ''\n                            FOR UPDATE)",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestLocks::test_a_member_that_another_transaction_has_is_left_to_the_next_look",),
+    ),
+    Mutant(
+        "M200",
+        "members that a look has left out are forgotten",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if swept.done == len(rows) and len(rows) < room:",
+                "if len(rows) < room:",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestLocks::test_a_member_that_another_transaction_has_is_left_to_the_next_look",),
+    ),
+    Mutant(
+        "M201",
+        "a crash too many is not looked at (postgres)",
+        (Edit(f"{POSTGRES}/reaping.py", "        touch(tx.touched, [place])\n", ""),),
+        (f"{ON_POSTGRES}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M202",
+        "a member that a person cancels is not looked at (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/inspection.py",
+                "reasons=[reason], replaced=False, alone=True)",
+                "reasons=[reason], replaced=False, alone=False)",
+            ),
+            Edit(
+                f"{POSTGRES}/inspection.py",
+                "if any(flow is not None and state != State.EXECUTING for _, state, flow, _ in rows):",
+                "if any(flow is None and state is None for _, state, flow, _ in rows):",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M203",
+        "a member that expires is not looked at (postgres)",
+        (Edit(f"{POSTGRES}/claiming.py", "    touch_expired(tx, expired)\n", ""),),
+        (f"{ON_POSTGRES}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M204",
+        "a member is pruned before its flow is over (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "SELECT greatest(finished_at, coalesce(over_at, 9223372036854775807))",
+                "SELECT finished_at",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
+        "M205",
+        "a turn that claims from lanes is committed before it looks (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "if not self._tx.touched and all(",
+                "if all(",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestCost::test_the_look_comes_before_the_commit_of_a_turn_that_claims_from_lanes",),
+    ),
+    Mutant(
+        "M206",
+        "every look goes through all members that have ended, under a snapshot that stays open",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "                self._alive[flow, node] = alive\n",
+                "                pass\n",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestCost::{UNDER_A_SNAPSHOT}",),
+    ),
+    Mutant(
         "M215",
         "a node that was not needed counts as failed (redis)",
         (
@@ -1833,8 +1958,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/flows.lua",
-                "if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end",
-                "if is(record, AWAITS_NODE) and score then zset('waiting:' .. place, record.id, score) end",
+                "if waits then zset('waiting:' .. place, id, score) end",
+                "if waits and score then zset('waiting:' .. place, id, score) end",
             ),
         ),
         (f"{FLOWS_ON_REDIS}::TestSteps::test_a_large_node_opens_in_steps_that_its_own_jobs_take",),
@@ -1952,6 +2077,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
+    ),
+    Mutant(
+        "M228",
+        "a job with a process of its own adds to its flow under the owner that claimed it, adopted since",
+        (
+            Edit(
+                "src/onward/entry/isolated.py",
+                "self._flows.grow(msgspec.structs.replace(lease, owner=owner), envelopes)",
+                "self._flows.grow(lease, envelopes)",
+            ),
+        ),
+        ("tests/worker/test_isolated_flows.py::test_a_job_of_its_own_process_adds_to_its_flow_after_an_adoption",),
     ),
     Mutant(
         "M230",

@@ -22,6 +22,8 @@ ROWS = {
     "schedules": "name",
     "flows": "id",
     "nodes": "flow",
+    "parts": "flow",
+    "members": "flow",
     "limits": "name",
     "gates": "lane",
     "stripes": "number",

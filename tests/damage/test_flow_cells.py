@@ -5,24 +5,33 @@ from contextlib import closing, suppress
 
 import pytest
 
+from onward.backends.mysql import MySQLBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.errors import BackendRefused
 from onward.job.states import FINISHED
 from onward.testing.contract.builders import a_lease
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
-from tests.damage.cells import Cell, SqliteCells
+from tests.damage.cells import Cell, MariaDBCells, SqliteCells
 from tests.damage.corpus import HOSTILE
 
+ENGINES = {
+    "sqlite": (SqliteBackend, SqliteCells),
+    "mariadb": (MySQLBackend, MariaDBCells),
+}
+TABLES = [(engine, table) for engine in ENGINES for table in ("flows", "nodes")]
 
-@pytest.mark.parametrize("table", ["flows", "nodes"])
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report):
-    cells = SqliteCells(store)
-    with closing(SqliteBackend.from_url(store.url())) as backend:
+
+@pytest.mark.parametrize(
+    ("store", "table"), [*TABLES, ("mariadb", "parts"), ("mariadb", "members")], indirect=["store"]
+)
+def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report, request):
+    opened, cells = ENGINES[request.node.callspec.params["store"]]
+    cells = cells(store)
+    with closing(opened.from_url(store.url())) as backend:
         backend.connect()
     taken = []
     for column, value in itertools.product(cells.columns(table), HOSTILE.values()):
-        with closing(SqliteBackend.from_url(store.url())) as backend:  # one that has not just looked for damage
+        with closing(opened.from_url(store.url())) as backend:  # one that has not just looked for damage
             taken.append(_damage(backend, cells, Cell(table, column), value))
             backend.empty()
     refused = taken.count(False)

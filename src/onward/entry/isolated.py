@@ -14,9 +14,10 @@ import resource
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import msgspec
 
@@ -31,9 +32,11 @@ from onward.errors import BackendUnavailable
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
+from onward.job.run_parts import FlowsOfRuns
 from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.isolated import (
+    AskOwner,
     AttemptEnded,
     FromWorker,
     HandlerBegins,
@@ -41,6 +44,7 @@ from onward.worker.isolated import (
     Imported,
     LeaseIsLost,
     NoteAnswered,
+    OwnerIs,
     RunLease,
     WriteNote,
 )
@@ -69,10 +73,11 @@ class IsolatedRunner:
     """Waits for leases and runs them."""
 
     def __init__(self, runtime: Runtime, channel: IpcChannel) -> None:
-        self._notes = _NotesThroughWorker(runtime.notes, channel)
+        self._questions = _Questions(channel)
         supported = not isinstance(runtime.notes, UnsupportedNotes)
-        notes = self._notes if supported else runtime.notes
-        self._runtime = dataclasses.replace(runtime, report=self._report, notes=notes)
+        notes = _NotesThroughWorker(runtime.notes, self._questions) if supported else runtime.notes
+        flows = _FlowsUnderOwnerOfNow(runtime.flows, self._questions)
+        self._runtime = dataclasses.replace(runtime, report=self._report, notes=notes, flows=flows)
         self._channel = channel
         self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._context: JobContext | None = None
@@ -137,8 +142,8 @@ class IsolatedRunner:
                 match message:
                     case RunLease(lease):
                         self._runs.put(lease)
-                    case NoteAnswered() as answer:
-                        self._notes.answered(answer)
+                    case NoteAnswered() | OwnerIs() as answer:
+                        self._questions.answered(answer)
                     case LeaseIsLost():
                         if (context := self._context) is not None:
                             context.lose()
@@ -150,29 +155,64 @@ class IsolatedRunner:
         return True
 
 
-class _NotesThroughWorker:
-    """The notes of a job that runs here: read by this process, written by the worker, which knows the owner of now."""
+class _Questions:
+    """What this process asks the worker: the thread that asks waits for the answer."""
 
-    def __init__(self, store: Notes, channel: IpcChannel) -> None:
-        self._store = store
+    def __init__(self, channel: IpcChannel) -> None:
         self._channel = channel
         self._numbers = count()
-        self._answers: dict[int, queue.SimpleQueue[NoteAnswered]] = {}
+        self._answers: dict[int, queue.SimpleQueue[Any]] = {}
 
-    def note(self, lease: Lease, name: str, value: bytes) -> bool:
+    def ask(self, question: Callable[[int], IpcMessage]) -> Any:
+        """Send a question, which is given its number, and return the answer."""
         number = next(self._numbers)
         waiting = self._answers[number] = queue.SimpleQueue()
-        self._channel.send(WriteNote(number, name, value))
-        answer = waiting.get()  # if the worker is gone, this process ends
-        if answer.problem is not None:
-            raise BackendUnavailable(answer.problem)
-        return answer.noted
+        self._channel.send(question(number))
+        return waiting.get()  # if the worker is gone, this process ends
 
-    def answered(self, answer: NoteAnswered) -> None:
+    def answered(self, answer: NoteAnswered | OwnerIs) -> None:
         """Pass an answer on to the thread that waits for it."""
         waiting = self._answers.pop(answer.number, None)
         if waiting is not None:
             waiting.put(answer)
+
+
+class _FlowsUnderOwnerOfNow:
+    """The flows of jobs that run here.  They grow under the owner that the worker knows, which may have changed."""
+
+    def __init__(self, flows: FlowsOfRuns, questions: _Questions) -> None:
+        self._flows = flows
+        self._questions = questions
+        self.of_run = flows.of_run
+        self.of_async_run = flows.of_async_run
+
+    def grow(self, lease: Lease, envelopes: Sequence[Any]) -> list[Any] | None:
+        """Add sealed jobs under a lease.  None: it is lost."""
+        owner = self._questions.ask(AskOwner).owner
+        while True:
+            added = self._flows.grow(msgspec.structs.replace(lease, owner=owner), envelopes)
+            if added is not None:
+                return added
+            now = self._questions.ask(AskOwner)
+            if not now.certain:
+                raise BackendUnavailable("the session of this worker is being adopted by its successor")
+            if now.owner == owner:
+                return None
+            owner = now.owner
+
+
+class _NotesThroughWorker:
+    """The notes of a job that runs here: read by this process, written by the worker, which knows the owner of now."""
+
+    def __init__(self, store: Notes, questions: _Questions) -> None:
+        self._store = store
+        self._questions = questions
+
+    def note(self, lease: Lease, name: str, value: bytes) -> bool:
+        answer: NoteAnswered = self._questions.ask(lambda number: WriteNote(number, name, value))
+        if answer.problem is not None:
+            raise BackendUnavailable(answer.problem)
+        return answer.noted
 
     def notes(self, job_id: str) -> Sequence[Note]:
         return self._store.notes(job_id)

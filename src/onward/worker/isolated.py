@@ -34,8 +34,8 @@ from onward.worker.inflight import Work
 from onward.worker.run_recorder import RunRecorder
 
 __all__ = [
-    "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses", "LeaseIsLost",
-    "NoteAnswered", "RunLease", "WriteNote",
+    "AskOwner", "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses",
+    "LeaseIsLost", "NoteAnswered", "OwnerIs", "RunLease", "WriteNote",
 ]  # fmt: skip
 
 logger = get_logger("onward.worker")
@@ -63,6 +63,14 @@ class NoteAnswered(IpcMessage, frozen=True):
     problem: str | None = None
 
 
+class OwnerIs(IpcMessage, frozen=True):
+    """The owner of the lease as the worker knows it; ``certain`` is False while a successor is being opened."""
+
+    number: int
+    owner: str
+    certain: bool
+
+
 class Imported(IpcMessage, frozen=True):
     """Reports that the application was imported; or the problem why not."""
 
@@ -88,6 +96,12 @@ class WriteNote(IpcMessage, frozen=True):
     sealed: bytes
 
 
+class AskOwner(IpcMessage, frozen=True):
+    """Asks for the owner of the lease as it is now: its session may have been adopted."""
+
+    number: int
+
+
 class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     """Reports how the attempt ended."""
 
@@ -100,8 +114,8 @@ class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     blamed: bool | None
 
 
-FromWorker = RunLease | LeaseIsLost | NoteAnswered
-FromProcess = Imported | HandlerBegins | HandlerProgress | WriteNote | AttemptEnded
+FromWorker = RunLease | LeaseIsLost | NoteAnswered | OwnerIs
+FromProcess = Imported | HandlerBegins | HandlerProgress | WriteNote | AskOwner | AttemptEnded
 _decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromProcess)
 
 
@@ -145,7 +159,7 @@ class IsolatedProcesses:
                 self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
-            ran = process.run(work, self._report, self._note)
+            ran = process.run(work, self._report, self._answer)
         except _ProcessEnded as ended:
             return self._without_report(work, process, ended, started)
         except Exception as error:  # a message that does not fit
@@ -231,6 +245,19 @@ class IsolatedProcesses:
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         return self._runtime.fenced(lease, lambda now: self._runtime.report(now, fraction, note)) is not False
 
+    def _answer(self, lease: Lease, asked: WriteNote | AskOwner) -> NoteAnswered | OwnerIs:
+        return self._note(lease, asked) if isinstance(asked, WriteNote) else self._owner(lease, asked)
+
+    def _owner(self, lease: Lease, asked: AskOwner) -> OwnerIs:
+        """Say under which owner the process writes.  What it wrote under another one was refused."""
+        owners: list[str] = []
+
+        def read(now: Lease) -> bool:
+            owners.append(now.owner)
+            return False
+
+        return OwnerIs(asked.number, certain=self._runtime.fenced(lease, read) is False, owner=owners[0])
+
     def _note(self, lease: Lease, asked: WriteNote) -> NoteAnswered:
         """Store a note once: its process asks again while the store is away."""
         try:
@@ -291,7 +318,7 @@ class _Process:
         self,
         work: Work,
         report: Callable[[Lease, float, str | None], bool],
-        write: Callable[[Lease, WriteNote], NoteAnswered],
+        answer: Callable[[Lease, WriteNote | AskOwner], NoteAnswered | OwnerIs],
     ) -> AttemptEnded:
         """Send the lease and wait for the end of the attempt, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
@@ -308,8 +335,8 @@ class _Process:
                 case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
                         self.lease_lost()
-                case WriteNote() as asked:
-                    self._channel.send(write(work.lease, asked))
+                case WriteNote() | AskOwner() as asked:
+                    self._channel.send(answer(work.lease, asked))
                 case AttemptEnded() as ran:
                     return ran
 

@@ -1,20 +1,25 @@
 """Flows in a database: two ends at once in every order, locks that no look waits for, and what a plain job pays."""
 
+import asyncio
 import itertools
 import json
 import logging
 import random
 import threading
+from contextlib import closing
+from functools import partial
 
 import psycopg
 import pytest
 
+from onward import Onward
 from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend
 from onward.backends.postgres.wire import Wire
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope
 from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from onward.testing.contract.lanes import a_limit, declare, in_lane
 from tests.backends.flows_in_steps import FlowsInSteps
 from tests.backends.postgres.stepping import Side, SteppedBackend, in_order
 from tests.waiting import eventually
@@ -130,8 +135,15 @@ class TestLocks:
         with psycopg.connect(url) as other:
             other.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [busy])
 
-            stage.end("a", end)  # it does not wait
+            ending = threading.Thread(target=stage.end, args=["a", end])
+            ending.start()
+            ending.join(10)
+            waits = ending.is_alive()
+            if waits:
+                other.rollback()
+                ending.join()
 
+            assert not waits
             done = State.AVAILABLE if end is ack else State.CANCELLED
             assert [job.id for job in stage.stored("b") if job.state is not done] == [busy]
             assert stage.state() == "running"
@@ -261,6 +273,95 @@ class TestEverythingAtOnce:
         backend.settle([rng.choice([ack, ack, ack, abandon])(lease) for lease in leases])
 
 
+class TestCallersTransactions:
+    @pytest.fixture
+    def shop(self, url):
+        jobs = Onward(url)
+        ran = []
+
+        @jobs.job
+        def step(name: str) -> None:
+            ran.append(name)
+
+        with closing(jobs):
+            jobs.connect()
+            yield jobs, step, ran
+
+    @staticmethod
+    def _flow(jobs, step):
+        flow = jobs.flow("joined")
+        nothing = flow.map(step, [])
+        flow.add(step, "last", after=flow.map(step, [("a",), ("b",)], node="middle", after=nothing))
+        flow.add(step, "alarm", after=nothing, when="failed", node="alarm")
+        return flow
+
+    @staticmethod
+    def _check(jobs, handle, ran, *, commits):
+        jobs.drain()
+        if commits:
+            assert ran == ["a", "b", "last"]
+            assert handle.state() == "completed"
+        else:
+            assert ran == []
+            assert jobs.backend.flow(handle.id) is None
+            assert jobs.counts()[State.AVAILABLE] == jobs.counts()[State.SCHEDULED] == 0
+
+    @pytest.mark.parametrize("level", list(psycopg.IsolationLevel)[1:])
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_a_whole_flow_joins_the_callers_transaction(self, shop, url, level, commits):
+        jobs, step, ran = shop
+        with psycopg.connect(url) as connection:
+            connection.isolation_level = level
+            with jobs.transaction(connection) as tx:
+                handle = tx.enqueue_flow(self._flow(jobs, step))
+            assert jobs.backend.flow(handle.id) is None
+            connection.commit() if commits else connection.rollback()
+
+        self._check(jobs, handle, ran, commits=commits)
+
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_it_joins_one_of_an_event_loop(self, shop, url, commits):
+        jobs, step, ran = shop
+
+        async def enqueue():
+            async with await psycopg.AsyncConnection.connect(url) as connection:
+                async with jobs.transaction(connection) as tx:
+                    handle = await tx.enqueue_flow(self._flow(jobs, step))
+                await (connection.commit() if commits else connection.rollback())
+                return handle
+
+        self._check(jobs, asyncio.run(enqueue()), ran, commits=commits)
+
+    @pytest.mark.parametrize("level", list(psycopg.IsolationLevel)[1:])
+    @pytest.mark.parametrize("found_out", [True, False])
+    def test_a_member_that_a_caller_completes_opens_what_comes_after_whatever_its_snapshot_is(
+        self, backend, clock, url, caplog, level, found_out
+    ):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(after="a"))
+        first, second = stage.claim("a")
+        with psycopg.connect(url) as caller:
+            caller.isolation_level = level
+            caller.execute("SELECT count(*) FROM onward_jobs")  # its snapshot has both members live, if it keeps one
+            backend.settle([ack(first)])
+
+            def run(statement):
+                cursor = caller.execute(statement.sql, statement.values or None)
+                return cursor.fetchall() if cursor.description else ()
+
+            assert backend.settle_in(ack(second), "format", run).applied
+            assert stage.states() == {"a": "open", "b": "waiting"}
+
+        with caplog.at_level(logging.WARNING):
+            if found_out:  # as every worker does when the handler has returned
+                assert backend.completed(second)
+            else:
+                backend.reap()
+
+        assert stage.states() == {"a": "completed", "b": "open"}
+        assert stage.jobs("b") == ["available"]
+        assert caplog.messages == []
+
+
 class TestCost:
     @pytest.fixture
     def sent(self, monkeypatch):
@@ -320,13 +421,29 @@ class TestCost:
             "complete",
             "commit",
         ]
-        for lease in others:
-            assert statements(lambda lease=lease: backend.settle([ack(lease)])) == TURN
+        for lease, settlement in zip(others, (ack, Settlement.ack), strict=True):
+            settles = "settle" if settlement is ack else "complete_members"
+            expected = [settles if name == "settle" else name for name in TURN]
+            assert statements(partial(backend.settle, [settlement(lease)])) == expected
         assert statements(lambda: backend.settle([ack(last)])) == [
             *TURN[:-1],
             *("flows_among", "nodes_now", "waiting_members", "open_members", "change_nodes"),
             *("commit", "wake_apart"),
         ]
+
+    def test_the_look_comes_before_the_commit_of_a_turn_that_claims_from_lanes(self, backend, clock, statements):
+        """Such a turn sends its commit together with the claim, else."""
+        stage = FlowStage(backend, clock, a=Part(), b=Part(after="a"))
+        (lease,) = stage.claim("a")
+        declare(backend, a_limit("render", running=5))
+        backend.enqueue(in_lane(3, queue="lanes"))
+        claim = a_claim(queues=("lanes",))
+
+        names = statements(lambda: backend.turn(a_turn(ack(lease), claim=claim)))
+
+        assert "lock_scopes" in names
+        assert names.index("change_nodes") < names.index("commit")
+        assert stage.states() == {"a": "completed", "b": "open"}
 
     def test_the_lock_and_the_look_are_one_round_trip(self, backend, clock, monkeypatch):
         stage = FlowStage(backend, clock, a=Part(5), b=Part(after="a"))

@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import time
+from collections import Counter
 
 import psycopg
 import pytest
@@ -496,6 +497,22 @@ class TestLooking:
         backend.enqueue(in_lane(1, "free"))
 
         assert self.due(backend) == 0
+
+
+def test_lanes_of_unlike_length_are_read_by_few_statements(backend, open_backend, sql):
+    """What the short ones do not give is taken of the long ones: more than was read of these at first."""
+    backend.enqueue(
+        [each for number in range(50) for count in (1, 10) for each in in_lane(count, f"{count}-of-{number}")]
+    )
+    process = open_backend()
+    process.open_session(Session(owner="reads"))
+    process.side, sent = Side(sql, ()), []
+    process.side.stop_before = sent.append
+
+    leases = process.turn(Turn(owner="reads", claim=Claim(queues=("default",), limit=300))).leases
+
+    assert sorted(Counter(lease.lane for lease in leases).values()) == [1] * 50 + [5] * 50
+    assert sent.count("line_heads") == 1
 
 
 class TestWaking:

@@ -19,7 +19,7 @@ from tests.servers.connecting import connected
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "unlock", "listen", "stop_claims"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
@@ -63,6 +63,7 @@ TURN = [
     "take_line",
     "book",
     "charge_gate",
+    "complete_members",
     "enqueue_members",
     "node_states",
     "count_added",
@@ -102,6 +103,7 @@ INDEXES = {
     "count_running": {"onward_jobs_owner_idx", "onward_jobs_pkey"},
     "settle": {"onward_jobs_owner_idx", "onward_queues_pkey", "onward_flows_pkey"},
     "complete": {"onward_jobs_pkey"},
+    "complete_members": {"onward_jobs_pkey", "onward_flows_pkey"},
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "dead_leases": {"onward_jobs_owner_idx"},
@@ -160,6 +162,7 @@ INDEXES = {
     "ahead": {"onward_jobs_claim_idx"},
     "ahead_in_lane": {"onward_jobs_lanes_idx"},
     "overview_oldest": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx"},
+    "try_unbegun": {"onward_jobs_pkey"},
 }
 
 FILL = """

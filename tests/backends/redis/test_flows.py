@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from onward.backend import Query, Settlement
+from onward.backend import Claim, Query, Settlement
 from onward.errors import BackendError, BackendRefused
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids
@@ -274,6 +274,25 @@ class TestPlainJobs:
 
 
 class TestMembers:
+    @pytest.mark.parametrize("delay", [0, 5])
+    def test_a_job_that_a_turn_claims_and_whose_flow_stops_by_it_is_asked_and_not_cancelled(
+        self, backend, clock, delay
+    ):
+        stage = FlowStage(backend, clock, stop_on_failure=True, closed=False, a=Part())
+        (second,) = stage.make("a", delay=delay)
+        backend.extend_flow(stage.id, [second, *stage.make("a", delay=60)])
+        backend.close_flow(stage.id)
+        (first,) = stage.claim("a", limit=1)
+        clock.advance(delay)
+
+        result = backend.turn(a_turn(abandon(first), claim=Claim(queues=("a",), limit=5)))
+
+        assert ids(result.leases) == [second.id]
+        assert stage.jobs("a") == ["discarded", "executing", "cancelled"]
+        assert list(backend.extend("worker").cancel_requested) == [(second.id, 1)]
+        assert backend.settle([Settlement.cancelled(result.leases[0], "stopped")])[0].applied
+        assert stage.state() == "failed"
+
     def test_the_end_of_a_member_looks_at_its_own_node_and_no_other(self, backend, clock, raw):
         """Whatever the flow has besides."""
         backend.open_session(a_session("worker"))

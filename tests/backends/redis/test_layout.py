@@ -16,7 +16,7 @@ MOST_LOCALS = 200  # of Lua
 def test_scripts_write_no_format_but_that_of_an_instant():
     texts = [each.read_text() for folder in (SCRIPTS, SCRIPTS / "lib") for each in folder.iterdir() if each.is_file()]
 
-    assert [found for text in texts for found in re.findall(r"'(>\w+)'", text)] == [">I8"]
+    assert {found for text in texts for found in re.findall(r"'(>\w+)'", text)} == {">I8"}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -42,6 +42,7 @@ from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flows import touch
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
@@ -122,7 +123,7 @@ class PostgresBackend(
             place=self._connections.place,
             moved=self._moved,
             wake=self._wake,
-            look=self._look_at_flows,
+            look=self._look_joined,
         )
 
     def completed(self, lease: Lease) -> bool:
@@ -132,6 +133,8 @@ class PostgresBackend(
             if tx.ask("lease_owner", **fence).rows():
                 return False
             found: bool = tx.ask("is_completed", **fence).value()
+            if found and lease.member:  # the transaction may have left its flow to the next look
+                touch(tx.touched, tx.ask("place_of", id=lease.envelope.id).rows())
             return found
 
         return self._write(look, pipelined=False)
@@ -163,11 +166,11 @@ class PostgresBackend(
         self._waiting.close()
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        return self._for_caller(enqueueing.joining(envelopes, self._flow_steps), style)
+        return self._for_caller(enqueueing.joining(envelopes, self._flow_steps.joined), style)
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         tx = Transaction(OnCallersConnection(run, style), self._sql, self._moved)
-        return settle_fenced(tx, settlement, self._look_at_flows)
+        return settle_fenced(tx, settlement, self._look_joined)
 
     # The parts of `ServerBackend` that depend on the dialect
 

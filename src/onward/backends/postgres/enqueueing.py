@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +13,7 @@ from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.backends.sql.flow_members import PLAIN, NodePlace, Standing, count_added, place_of, store_flows
-from onward.backends.sql.flows import FlowSteps, Touched, touch
+from onward.backends.sql.flows import Looked, Touched, touch
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.contract.transactions import Rows
 from onward.errors import BackendUnavailable
@@ -132,13 +132,16 @@ def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = F
     return answers
 
 
-def joining(envelopes: Sequence[Envelope], flows: FlowSteps) -> NamedSteps[list[Enqueued]]:
+LookJoined = Callable[[Touched], NamedSteps[Looked]]
+
+
+def joining(envelopes: Sequence[Envelope], look: LookJoined) -> NamedSteps[list[Enqueued]]:
     """Store envelopes within a caller's transaction.  Its commit, which Onward does not see, notifies idle workers."""
     storing = _Storing(set(), may_wait=True)
     answers = yield from storing.store(envelopes)
     queues = due_queues(storing.due(envelopes, answers))
     if storing.touched:
-        looked = yield from flows.looking(storing.touched)
+        looked = yield from look(storing.touched)
         queues.update(job.queue for job in looked.opened)
     if storing.is_waited_for and queues:
         yield from ask("wake", queues=named(queues))

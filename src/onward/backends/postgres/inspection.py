@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from onward.backend import Hold, Lease, Query, QueuePage, Replayed
 from onward.backends.postgres.enqueueing import rivalry, touch_cancelled
-from onward.backends.postgres.flows import drop_ended
+from onward.backends.postgres.flows import PostgresFlowSteps, drop_ended
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.flows import FlowSteps
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
-    _flow_steps: FlowSteps
+    _flow_steps: PostgresFlowSteps
 
     @abstractmethod
     def _ask(self, name: str, **parameters: object) -> Sequence[Row]: ...

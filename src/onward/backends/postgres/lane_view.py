@@ -169,10 +169,20 @@ class PostgresView:
         # Some are enough for a claim, which asks on where they end; to book is to want all of them.
         enough = skip + (1 if count <= limit else count)
         if line is None or not (line.is_whole or len(line.heads) >= enough):
-            most = skip + max(count, limit)
-            found = line_heads(self._source.tx, {(queue, rank, lane): most}).rows()
-            line = self._keep(queue, rank, lane, [row[1:-1] for row in found], most)
+            self._read_on((queue, rank, lane), skip + (limit if line is None else count))
+            line = self._lines[queue, rank, lane]
         return line.heads[skip : skip + count]
+
+    def _read_on(self, place: Place, count: int) -> None:
+        """Read so many of a line, and twice as many as before of the lines beside it: a walk takes about as many of each."""
+        queue, rank, lane = place
+        lines = {place: count}
+        for (of_queue, of_rank, beside), line in self._lines.items():
+            is_beside = (of_queue, of_rank) == (queue, rank) and lane != PLAIN and group_of(beside) == group_of(lane)
+            if is_beside and not line.is_whole:
+                known = (of_queue, of_rank, beside)
+                lines[known] = max(lines.get(known, 0), min(2 * len(line.heads), self._source.limit))
+        self.read_again(lines, line_heads(self._source.tx, lines).rows())
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
         return self._bounds.get((kind, name), _NO_BOUNDS)

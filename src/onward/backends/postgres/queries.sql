@@ -27,6 +27,13 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- name: savepoint
+SAVEPOINT onward_unlocked;
+
+-- name: unlock
+-- What was locked since is free again.
+ROLLBACK TO SAVEPOINT onward_unlocked;
+
 -- name: listen
 -- The channel's name is the table prefix's.
 LISTEN onward_wake;
@@ -631,6 +638,27 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) FROM finished;
+
+-- name: complete_members
+-- `complete` where all are members of flows: what those behind them may read is kept, and the answer is their nodes.
+WITH gone AS (
+    DELETE FROM onward_jobs
+     WHERE id = ANY (cast(:ids AS text[]))
+       AND ((id, delivery) IN (SELECT * FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])))) IS TRUE
+       AND owner IS NOT DISTINCT FROM :owner AND state IS NOT DISTINCT FROM 'executing'
+    RETURNING *
+)
+INSERT INTO onward_finished (
+       id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, lane, cost, flow, node, progress, sealed)
+SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
+       max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
+       idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, progress,
+       CASE WHEN cast(:keep AS boolean) OR (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE
+            THEN sealed END
+  FROM gone
+RETURNING flow, node;
 
 -- name: evidence
 -- What is known of settlements that match no lease: the record of the run, the finished job, a live one.
@@ -1330,7 +1358,8 @@ wanted AS MATERIALIZED (
 ), walked AS MATERIALIZED (
     SELECT * FROM around LIMIT cast(:lanes AS bigint)
 ), share AS MATERIALIZED (
-    SELECT least(greatest(cast(:limit AS bigint) * 3 / greatest(count(*), 1), 1), cast(:limit AS bigint)) AS heads
+    -- A little more than each will give, if all have enough: what is missing is read by one statement for all of them.
+    SELECT least(cast(:limit AS bigint) * 5 / (4 * greatest(count(*), 1)) + 1, cast(:limit AS bigint)) AS heads
       FROM walked
      WHERE is_lane AND lane IS NOT NULL
 )
@@ -1709,19 +1738,22 @@ SELECT job.key_held
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
 
+-- name: try_unbegun
+-- Which of these jobs were never claimed, and whether this transaction has them now.  What another one has is not waited for.
+SELECT wanted.id, held.id IS NOT NULL
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                      LIMIT 1) AS unbegun
+  LEFT JOIN LATERAL (SELECT id FROM onward_jobs
+                      WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                        AND owner IS NULL
+                        FOR UPDATE SKIP LOCKED) AS held ON true;
+
 -- name: take_back
--- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
-WITH held AS MATERIALIZED (
-    SELECT job.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_jobs
-                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
-                            AND owner IS NULL
-                            FOR UPDATE) AS job
-)
 DELETE FROM onward_jobs
- WHERE id = ANY (ARRAY (SELECT id FROM held))
+ WHERE id = ANY (cast(:ids AS text[]))
    AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
 RETURNING id;
 
@@ -1816,6 +1848,24 @@ SELECT wanted.place ->> 0, wanted.place ->> 1, live.id,
                                        WHERE flow IS NOT NULL AND (flow, node) >= (wanted.place ->> 0, wanted.place ->> 1)
                                          AND (flow, node) <= (wanted.place ->> 0, wanted.place ->> 1)
                                        ORDER BY flow DESC, node DESC, id DESC LIMIT 1))) AS live (id);
+
+-- name: leave_to_sweep
+-- For a caller's transaction that reads from one snapshot, which may be older than the lock: the next look at these flows, or the
+-- next sweep, does what it would have to do.  At READ COMMITTED it writes and answers nothing.
+WITH held AS MATERIALIZED (
+    SELECT flow.id, wanted.place
+      FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+     CROSS JOIN LATERAL (SELECT id FROM onward_flows WHERE id = wanted.place ->> 0 FOR UPDATE) AS flow
+     WHERE current_setting('transaction_isolation') <> 'read committed'
+), nodes AS (
+    UPDATE onward_nodes SET swept = coalesce(swept, '')
+      FROM held
+     WHERE onward_nodes.flow = held.id AND onward_nodes.name = held.place ->> 1
+)
+UPDATE onward_flows SET unswept = true WHERE id = ANY (ARRAY (SELECT id FROM held)) RETURNING id;
+
+-- name: place_of
+SELECT flow, node FROM onward_finished WHERE id = :id AND flow IS NOT NULL;
 
 -- name: flows_among
 SELECT flow.*

@@ -52,10 +52,12 @@ class Settling:
         self.promoted = 0  # how many are to be tried again at once, and can be claimed now
         self._completed = [] if careful else _plain_successes(settlements, owner)
         self._completing: Reply | None = None
+        self._members = bool(self._completed) and settlements[self._completed[0]].lease.member
         if self._completed:
             done = [settlements[at] for at in self._completed]
             tokens = [each.lease.token for each in done]
-            self._completing = tx.ask("complete", owner=owner, ids=_ids(done), tokens=tokens, keep=done[0].keep)
+            statement = "complete_members" if self._members else "complete"
+            self._completing = tx.ask(statement, owner=owner, ids=_ids(done), tokens=tokens, keep=done[0].keep)
         self._asked: Sequence[int] = ()
         self._reply: Reply | None = None
         if len(self._completed) < len(settlements):
@@ -96,7 +98,7 @@ class Settling:
         return self._answers
 
     def _answered(self) -> list[Settled]:
-        if self._completing is not None and self._completing.value() < len(self._completed):
+        if self._completing is not None and self._count_completed(self._completing) < len(self._completed):
             raise FenceMismatch
         if len(self._completed) == len(self._settlements):
             return [_COMPLETED] * len(self._settlements)
@@ -105,6 +107,14 @@ class Settling:
             evidence = classify(self._tx, [self._settlements[at] for at in missing])
             answers |= dict(zip(missing, evidence, strict=True))
         return [answers[at] for at in range(len(self._settlements))]
+
+    def _count_completed(self, reply: Reply) -> int:
+        if not self._members:
+            count: int = reply.value()
+            return count
+        places = reply.rows()
+        touch(self._tx.touched, places)
+        return len(places)
 
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
@@ -151,7 +161,7 @@ def _write_snoozed(tx: Transaction, settlements: Sequence[Settlement], answers: 
 
 
 def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[int]:
-    """Return the places of plain successes of this owner, all with the same `keep` as the first of them."""
+    """Return the places of plain successes of this owner, all members or none, with the same `keep` as the first of them."""
     found = [
         at
         for at, each in enumerate(settlements)
@@ -162,11 +172,14 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
         and each.reason is None
         and each.lease.hold is Hold.FREE
         and each.gate is None
-        and not each.lease.member
     ]
     if found:
-        keep = settlements[found[0]].keep
-        found = [at for at in found if settlements[at].keep is keep]
+        first = settlements[found[0]]
+        found = [
+            at
+            for at in found
+            if settlements[at].keep is first.keep and settlements[at].lease.member is first.lease.member
+        ]
     # The same lease twice: the evidence of the first answers the second.
     return found if len(set(_ids(settlements))) == len(settlements) else []
 

@@ -230,7 +230,7 @@ def _named() -> Iterator[tuple[Iterable[str], Iterable[int]]]:
 
 def _tables() -> Mapping[str, Mapping[str, object]]:
     parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH, "schedule": SCHEDULE}
-    parts |= {"limit": LIMIT, "gate": GATE, "flow": FLOW, "node": NODE}
+    parts |= {"limit": LIMIT, "gate": GATE, "flow": FLOW, "node": NODE, "flags": {"flags": HEADER["flags"]}}
     places = accumulate(_RECORD.values(), initial=1)
     return {
         "FORMAT": {name: f"'>{''.join(_LUA[size] for size in fields.values())}'" for name, fields in parts.items()},

@@ -112,9 +112,12 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
         return plain
     replaces = envelope.unique_strategy == "cancel_existing"
     keyed = (*plain, envelope.delay, envelope.not_before, envelope.expires_at, envelope.unique_key, replaces)
-    if envelope.plan is None:
+    if envelope.flow is None:
         return keyed
-    return (*keyed, message.beside(packed_plan(envelope.plan)), envelope.plan.closed)
+    member = (*keyed, envelope.flow, envelope.node or "")
+    if envelope.plan is None:
+        return member
+    return (*member, message.beside(packed_plan(envelope.plan)), envelope.plan.closed)
 
 
 def packed_plan(plan: FlowPlan) -> bytes:

@@ -18,7 +18,8 @@ end
 even_if_full()
 
 local released = {}  -- by id, and one after the other
-local USUAL = string.rep('\0', FROM.started - FROM.owner)  -- no owner, no flags, no suspect
+-- No owner and no flags, or but the one of members: what follows the owner's length of the usual job.
+local USUAL = {['\0' .. struct.pack(FORMAT.flags, 0)] = true, ['\0' .. struct.pack(FORMAT.flags, IS_MEMBER)] = true}
 local LARGE = string.rep('\0', FROM.rest - FROM.size)  -- a size: the sealed bytes lie elsewhere
 
 local ended_leases, letters = {}, {}
@@ -113,7 +114,7 @@ end
 -- What is claimed: id and record, one after the other; and the sealed bytes of those that do not carry them, in this order.
 local leases, sealed_of, holds = {}, {}, {}
 local ids, chosen, large = {}, 0, {}
-local heads, tail = {}, string.rep('\0', FROM.started - FROM.flags) .. due(now)
+local heads, started = {}, due(now)
 local claimed = {}  -- by queue: what leaves its line
 
 local function take(id, raw)
@@ -123,13 +124,14 @@ end
 
 -- The next delivery number, owner and start, by joining strings.
 local function take_usual(id, raw)
-  local delivery = sub(raw, FROM.delivery, FROM.owner - 1)
-  local head = heads[delivery]
+  local before = sub(raw, FROM.delivery, FROM.started - 1)
+  local head = heads[before]
   if not head then
     local _, number = struct.unpack(FORMAT.fence, raw)
-    head = fence(EXECUTING, number + 1, owner) .. tail
-    heads[delivery] = head
+    head = fence(EXECUTING, number + 1, owner) .. sub(raw, FROM.flags, FROM.started - 1) .. started
+    heads[before] = head
   end
+  jobs[id], raws[id] = nil, nil  -- a look may read it again
   if sub(raw, FROM.size, FROM.rest - 1) == LARGE then large[#large + 1] = id end
   take(id, head .. sub(raw, FROM.due))
 end
@@ -157,7 +159,7 @@ local function claim_from(queue)
     local raw_of = #page > 0 and redis.call('HMGET', P .. 'jobs', unpack(known))
     for at = 1, #page do
       local id, raw = known[at], raw_of[at]
-      if raw and sub(raw, FROM.owner, FROM.started - 1) == USUAL and not released[id] then
+      if raw and USUAL[sub(raw, FROM.owner, FROM.started - 1)] and not released[id] then
         take_usual(id, raw)
         taken[#taken + 1] = page[at]
       else

@@ -3,7 +3,7 @@
 -- Places in an envelope.  REST says where among the arguments the packed part of the record is; the sealed bytes are the next.
 local E = {
   ID = 1, QUEUE = 2, RANK = 3, REST = 4, FLAGS = 5, DELAY = 6, NOT_BEFORE = 7, EXPIRES_AT = 8, KEY = 9, REPLACES = 10,
-  ABOUT = 11, CLOSED = 12,  -- where the packed plan of a new flow is
+  FLOW = 11, NODE = 12, ABOUT = 13, CLOSED = 14,  -- ABOUT: where the packed plan of a new flow is
 }
 
 local stored = {}  -- ids, by this script
@@ -40,6 +40,15 @@ do
     end
   end
 
+  -- Store the flow of a new member, if it comes with one.  Whether the member waits: its node is not open.
+  local function admit(envelope, now)
+    local flow = envelope[E.FLOW]
+    if envelope[E.ABOUT] and not hget('flow:' .. flow, 'about') then
+      flows.store(flow, ARGV[envelope[E.ABOUT]], envelope[E.CLOSED], now)
+    end
+    return flows.add(flow, envelope[E.NODE], now)
+  end
+
   -- True if it was stored, else the id of the live job that stands for it.
   function add(envelope, now, retried)
     local id, queue = envelope[E.ID], envelope[E.QUEUE]
@@ -63,6 +72,14 @@ do
       put_aside(id, old)
       flags = flags + IS_AGAIN
     end
+    local is_member, waits = band(flags, IS_MEMBER) ~= 0, false
+    if is_member then
+      waits = admit(envelope, now)
+      if waits then
+        state, at = SCHEDULED, envelope[E.NOT_BEFORE] or envelope[E.DELAY] or 0
+        flags = flags + AWAITS_NODE + (envelope[E.NOT_BEFORE] and 0 or IS_DELAYED)
+      end
+    end
     local sealed = ARGV[envelope[E.REST] + 1]
     local size = #sealed <= FEW and #sealed or 0
     local raw = struct.pack(FORMAT.record, state, 0, 0, flags, 0, at, size) .. ARGV[envelope[E.REST]]
@@ -72,25 +89,21 @@ do
       hash('sealed', id, sealed)
     end
     stored[id] = true
-    local is_indexed = band(flags, HAS_LANE + IS_MEMBER) ~= 0
-    jobs[id] = (key or is_indexed) and decode(id, raw)  -- a job without a key is not read again before all is written
-    if band(flags, IS_MEMBER) ~= 0 then
-      local record = jobs[id]
-      local flow = fixed(record)[FIELD.FLOW]
-      if envelope[E.ABOUT] and not hget('flow:' .. flow, 'about') then
-        flows.store(flow, ARGV[envelope[E.ABOUT]], envelope[E.CLOSED], now)
-      end
-      flows.add(record, envelope[E.DELAY], envelope[E.NOT_BEFORE], now)
-      raw, state = encode(record), record[STATE]
+    local has_lane = band(flags, HAS_LANE) ~= 0
+    jobs[id] = (key or has_lane) and decode(id, raw)  -- a job without a key is not read again before all is written
+    if is_member then
+      flows.list(envelope[E.FLOW] .. '\n' .. envelope[E.NODE], id, waits, 0)
+      raws[id] = nil
+      jobs[id] = jobs[id] or nil  -- the look may read it
     end
     hash('jobs', id, raw)
     zset('live', id, 0)
-    if is_indexed then
+    if has_lane then
       index(jobs[id], now)
     elseif state == AVAILABLE then
       zset('ready:' .. queue, due(at) .. id, envelope[E.RANK])
       wakes[queue] = wakes[queue] or true
-    else
+    elseif not waits then
       zset('later:' .. queue, id, at)
       if at - now < SOON then wakes[queue] = SOON end
     end

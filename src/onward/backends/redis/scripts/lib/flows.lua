@@ -1,11 +1,13 @@
--- Flows and their members; `layout.py` describes the keys.  `index` and `unindex` call `flows.index`, `finish` calls
--- `flows.ended`, `forget_finished` calls `flows.forget`: no other place says which jobs of a node live, or have ended.
+-- Flows and their members; `layout.py` describes the keys.  `add`, `index` and `unindex` call `flows.list`, `finish` and the
+-- completer call `flows.ended`, `forget_finished` calls `flows.forget`: no other place says which jobs of a node live, or have
+-- ended.
 -- In a table: a script may have 200 local names.
 
 local flows = {
   touched = {},  -- flows in which jobs have ended: nodes, and whether a job of each failed
   forced = {},  -- flows that are looked at whatever has ended
   forgotten = {},  -- flows of which finished jobs were removed
+  standing = {},  -- what new members of a node meet, while this script adds them
   room = 1000,  -- how many jobs the looks of this script may still move
 }
 
@@ -13,11 +15,12 @@ local flows = {
 function flows.place(record) return fixed(record)[FIELD.FLOW] .. '\n' .. fixed(record)[FIELD.NODE] end
 
 -- False removes, as with `zset`.
-function flows.index(record, score)
-  local place = flows.place(record)
-  zset('members:' .. place, record.id, score)
-  if is(record, AWAITS_NODE) then zset('waiting:' .. place, record.id, score) end
+function flows.list(place, id, waits, score)
+  zset('members:' .. place, id, score)
+  if waits then zset('waiting:' .. place, id, score) end
 end
+
+function flows.index(record, score) flows.list(flows.place(record), record.id, is(record, AWAITS_NODE), score) end
 
 -- Where a member that has ended is named.
 function flows.finished(record) return 'finished:' .. record[STATE] .. ':' .. flows.place(record) end
@@ -30,6 +33,16 @@ function flows.ended(record, tomb)
   local nodes = flows.touched[flow] or {}
   flows.touched[flow] = nodes
   nodes[node] = nodes[node] or record[STATE] ~= COMPLETED
+end
+
+-- The end of a member that succeeded, as `flows.index` and `flows.ended` note it.
+function flows.completed(id, flow, node)
+  local place = flow .. '\n' .. node
+  flows.list(place, id, false, false)
+  zset('finished:' .. COMPLETED .. ':' .. place, id, 0)
+  local nodes = flows.touched[flow] or {}
+  flows.touched[flow] = nodes
+  nodes[node] = nodes[node] or false
 end
 
 -- A live job that an index names, and that is not there any more, has failed.
@@ -102,21 +115,26 @@ function flows.store(flow, about, closed, now)
   flows.forced[flow] = true  -- a node without jobs is over as soon as it is open
 end
 
--- A new member: it waits if its node is not open.  What is added to a flow that ends its jobs is cancelled by the look.
-function flows.add(record, delay, not_before, now)
-  local flow, node = fixed(record)[FIELD.FLOW], fixed(record)[FIELD.NODE]
+-- A new member.  Whether it waits: its node is not open.  What is added to a flow that ends its jobs is cancelled by the look.
+function flows.add(flow, node, now)
   local key = 'flow:' .. flow
-  local row, state = flows.row(hget(key, '=' .. node)), flows.state(key)
-  if row == nil or state == nil then return end
   local total = hget(key, '+' .. node)
-  hash(key, '+' .. node, string.format('%d', (total and is_count(total) and tonumber(total) or 0) + 1))
-  if not row or row.state ~= NODE.OPEN then flows.wait(record, not_before or delay or 0, not not_before) end
-  if not row or not state then return end  -- the flow cannot go on
-  state.added_at = now
-  if row.state > NODE.OPEN or state.stopped or hget(key, 'cancelled') then
-    state.unswept, flows.forced[flow] = true, true
-    if row.todo <= TODO.SWEEP then row.todo, row.cursor = TODO.SWEEP, '' end
-    hash(key, '=' .. node, flows.packed(row))
+  local known = flows.standing[key .. '\n' .. node]
+  if not known then
+    local row, state = flows.row(hget(key, '=' .. node)), flows.state(key)
+    known = {is_there = row ~= nil and state ~= nil, waits = not row or row.state ~= NODE.OPEN}
+    flows.standing[key .. '\n' .. node] = known
+    if row and state then  -- else the flow cannot go on
+      state.added_at = now
+      if row.state > NODE.OPEN or state.stopped or hget(key, 'cancelled') then
+        state.unswept, flows.forced[flow] = true, true
+        if row.todo <= TODO.SWEEP then row.todo, row.cursor = TODO.SWEEP, '' end
+        hash(key, '=' .. node, flows.packed(row))
+      end
+      flows.set_state(key, state)
+    end
   end
-  flows.set_state(key, state)
+  if not known.is_there then return false end
+  hash(key, '+' .. node, string.format('%d', (total and is_count(total) and tonumber(total) or 0) + 1))
+  return known.waits
 end

@@ -115,13 +115,25 @@ local function completer(owner, now)
   local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
   local by_queue, large = {}, {}
 
+  -- What the look needs of a member.  False: its record says something else, and is taken apart.
+  local function complete_member(id, raw)
+    local is_whole, _, _, _, _, _, _, _, _, _, _, carried = pcall(cmsgpack.unpack_limit, raw, SPENT - FIXED + 1, rest_from)
+    local flow, node = is_whole and type(carried) == 'table' and carried[FIELD.FLOW], is_whole and carried[FIELD.NODE]
+    if type(flow) ~= 'string' or type(node) ~= 'string' then return false end
+    flows.completed(id, flow, node)
+    return true
+  end
+
   local function complete(id, raw, token, drop, result)
     local usual_fence = fences[token]
     if not usual_fence then
-      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags, but perhaps that of a suspect, in the next byte
+      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags but those in the next byte: of a suspect, of a member
       fences[token] = usual_fence
     end
-    if not raw or sub(raw, 1, flags_from) ~= usual_fence or byte(raw, flags_from + 1) > IS_SUSPECT then return false end
+    if not raw or sub(raw, 1, flags_from) ~= usual_fence then return false end
+    local further = byte(raw, flags_from + 1)
+    if further > IS_SUSPECT + IS_MEMBER then return false end
+    if further >= IS_MEMBER and (drop or not complete_member(id, raw)) then return false end
     local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
     if not is_whole or type(queue) ~= 'string' then return false end
     usual = usual + 1
