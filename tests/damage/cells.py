@@ -22,7 +22,7 @@ ROWS = {
     "schedules": "name",
     "flows": "id",
     "nodes": "flow",
-    "parts": "flow",
+    "additions": "flow",
     "members": "flow",
     "limits": "name",
     "gates": "lane",

@@ -22,7 +22,7 @@ TABLES = [(engine, table) for engine in ENGINES for table in ("flows", "nodes")]
 
 
 @pytest.mark.parametrize(
-    ("store", "table"), [*TABLES, ("mariadb", "parts"), ("mariadb", "members")], indirect=["store"]
+    ("store", "table"), [*TABLES, ("mariadb", "additions"), ("mariadb", "members")], indirect=["store"]
 )
 def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report, request):
     opened, cells = ENGINES[request.node.callspec.params["store"]]

@@ -17,7 +17,7 @@ from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
 from tests.waiting import eventually
 
 MANY = 2 * STEP + 500
-FLOW_TABLES = ("flows", "nodes", "parts", "members")
+FLOW_TABLES = ("flows", "nodes", "additions", "members")
 
 
 def counts(stage, node):
