@@ -51,6 +51,7 @@ LAST_TWO_ENDS = (
 )
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+SWAPPED = "tests/backends/postgres/test_swapped_leases.py"
 LANES_ON_MYSQL = "tests/backends/mysql/test_lanes.py"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 TOKENS = "tests/flow/test_limits.py::TestTokens"
@@ -69,6 +70,8 @@ SCHEDULES = "tests/application/test_schedules.py"
 SCHEDULED_FLOWS = "tests/application/test_scheduled_flows.py"
 CRON = "tests/flow/test_cron.py"
 BREAKERS = "tests/application/test_breakers.py"
+WHY = "tests/operate/test_why.py"
+REASONS = "src/onward/operate/why"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -1012,6 +1015,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{BREAKERS}::TestShutting::test_a_probe_that_succeeds_opens_for_all_at_once[memory]",),
     ),
     Mutant(
+        "M153",
+        "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
+        (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
+    ),
+    Mutant(
         "M152",
         "a probe that fails shuts for as long as the first time",
         (Edit("src/onward/flow/breaker.py", "min(2 * probe, self._longest)", "self._pause"),),
@@ -1356,6 +1365,44 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
+    ),
+    Mutant(
+        "M150",
+        "a turn that has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", "        return line, min(freed, most)\n", "        return line, most\n"),),
+        (f"{SWAPPED}::TestSingleLine::test_no_more_start_than_were_ended_and_a_walk_takes_the_room_that_is_left",),
+    ),
+    Mutant(
+        "M151",
+        "a turn starts as many as it has ended though more run than a lowered limit allows (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "ELSE greatest(0, :bound - (SELECT count(*)",
+                "ELSE greatest(:bound, :bound - (SELECT count(*)",
+            ),
+        ),
+        (f"{SWAPPED}::TestSingleLine::test_no_job_starts_while_more_run_than_a_lowered_limit_allows",),
+    ),
+    Mutant(
+        "M153",
+        "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
+        (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
+        (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
+    ),
+    Mutant(
+        "M152",
+        "what is taken back keeps locks while it waits for a turn (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/schedules.py",
+                '            tx.ask("unlock")\n            tx.ask("lock_live", id=other)\n            tx.ask("unlock")\n',
+                '            tx.ask("lock_live", id=other)\n',
+            ),
+        ),
+        (
+            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_is_not_waited_for",
+        ),
     ),
     Mutant(
         "M122",
@@ -2112,7 +2159,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "if flow.row.closed and all_over(flow.nodes.values()):",
             ),
         ),
-        (f"{FLOWS_ON_SQLITE}::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
+        (f"{FLOWS_ON_SQLITE}::TestSteps::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
     ),
     Mutant(
         "M232",
@@ -2148,6 +2195,84 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "AND flow IS NOT NULL AND state = 'cancelled' LIMIT -1",
             ),
         ),
-        ("tests/backends/sqlite/test_flows.py::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
+        (f"{FLOWS_ON_SQLITE}::test_people_who_look_at_a_flow_pay_the_same_for_any_number_of_members",),
+    ),
+    Mutant(
+        "M245",
+        "a queue without a worker is named before its pause",
+        (Edit(f"{REASONS}/rules.py", "    due.paused,\n    due.unserved,\n", "    due.unserved,\n    due.paused,\n"),),
+        (f"{WHY}::test_the_codes_are_the_rules_in_their_order",),
+    ),
+    Mutant(
+        "M246",
+        "the jobs before one are counted without their priorities (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND (rank, available_at, id) < (:rank, :available_at, :id)",
+                "AND (available_at, id) < (:available_at, :id)",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_those_before_it_are_counted_in_claim_order",),
+    ),
+    Mutant(
+        "M247",
+        "the description of a dead session is believed",
+        (
+            Edit(
+                f"{REASONS}/case.py",
+                "return [each for each in self.sessions if each.session.expires_at > self.now]",
+                "return list(self.sessions)",
+            ),
+        ),
+        (f"{WHY}::test_a_description_of_a_dead_session_counts_for_nothing",),
+    ),
+    Mutant(
+        "M248",
+        "the jobs before one are counted to the end of the line (SQLite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND (rank, available_at, id) < (:rank, :available_at, :id)\n         LIMIT :at_most);",
+                "AND (rank, available_at, id) < (:rank, :available_at, :id));",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_none_is_counted_beyond_the_limit",),
+    ),
+    Mutant(
+        "M249",
+        "a paused queue is said to starve another",
+        (Edit(f"{REASONS}/due.py", "and not queue.paused and", "and"),),
+        (f"{WHY}::test_a_paused_queue_starves_no_other",),
+    ),
+    Mutant(
+        "M250",
+        "a job that is due and that no worker made available is not the oldest (memory)",
+        (
+            Edit(
+                f"{MEMORY}/overview.py",
+                "return job.state is State.AVAILABLE or (job.state in _LATER and job.available_at <= now)",
+                "return job.state is State.AVAILABLE",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_job_that_is_due_and_was_not_made_available_is_the_oldest",),
+    ),
+    Mutant(
+        "M251",
+        "a success that was forgotten is said to hold its key (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "holds = _valid(store, pointer) if pointer.until is None else pointer.until > now",
+                "holds = pointer.until is not None or _valid(store, pointer)",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_success_is_named_until_it_is_forgotten",),
+    ),
+    Mutant(
+        "M252",
+        "a job that was booked for a token is said to be enqueued for then",
+        (Edit(f"{REASONS}/gates.py", "return closed[0] if closed else None", "return None"),),
+        (f"{ON_MEMORY}::test_a_job_that_was_booked_for_a_token_of_its_key_waits_for_that",),
     ),
 )

@@ -157,6 +157,8 @@ class TestBeanstalkdWithPostgres(
     PausingContract,
     ReplayContract,
     RunNowContract,
+    FlowEndsContract,
+    GrowingContract,
 ):
     """A few topics: the store is another, the rest is the same."""
 

@@ -8,7 +8,7 @@ import struct
 
 import msgspec
 
-from tests.damage.scenes import LIMIT_SCENES, SCENES, lanes, running
+from tests.damage.scenes import LIMIT_SCENES, SCENES, lanes, members, running, waiting
 
 P = "{onward}:"
 FENCE = struct.Struct(">BIB")
@@ -25,6 +25,7 @@ FIXED = (
     "single_instance",
 )  # fmt: skip
 LANED = ("lane", "cost")
+MEMBER = ("flow", "node")
 LIMIT_NUMBERS = (
     "declared_at", "declared_running", "declared_tokens", "declared_period", "declared_burst", "chosen_running",
     "chosen_tokens", "chosen_period", "chosen_burst",
@@ -47,6 +48,8 @@ COLUMNS = {
     "gates": ("gate", "gated", *GATE_NUMBERS),
     "lanes": (*RECORD, *LANED, *SPOILT, "in_lane", "in_lane_score"),
     "running": (*RECORD, *LANED, "slot", "slot_of_job", "slot_score"),
+    "members": (*RECORD, *LANED, *MEMBER, *SPOILT, "id", "listed", "listed_score"),
+    "waiting": (*RECORD, *LANED, *MEMBER, *SPOILT, "id", "listed", "waits", "waits_score"),
 }
 
 
@@ -83,7 +86,7 @@ class Record:
         elif column in REST:
             self.rest[REST.index(column)] = value
         else:
-            self.rest[-1][(*FIXED, *LANED).index(column)] = value
+            self.rest[-1][(*FIXED, *LANED, *MEMBER).index(column)] = value
         return True
 
     def packed(self):
@@ -113,7 +116,7 @@ def as_bytes(value):
 
 
 class RedisCells:
-    SCENES = SCENES | LIMIT_SCENES | {"lanes": lanes, "running": running}
+    SCENES = SCENES | LIMIT_SCENES | {"lanes": lanes, "running": running, "members": members, "waiting": waiting}
 
     def __init__(self, store):
         self._client = store._server.client()
@@ -132,7 +135,7 @@ class RedisCells:
             return self._write_limit(column, f"job:{row}", value)
         if table == "gates":
             return self._write_gate(column, f"\n{row}", value)
-        if column in (*RECORD, *PATCH, *LANED):
+        if column in (*RECORD, *PATCH, *LANED, *MEMBER):
             return self._write_field(column, job_id, value)
         kind = column.rpartition("_")[0]
         if kind in self._spoilt:
@@ -266,6 +269,22 @@ class RedisCells:
 
     def _in_lane_score(self, _, job_id, value):
         return self._score("lanes:default", self._named("lanes:default", job_id), value)
+
+    def _listed(self, _, job_id, value):
+        return self._member(self._of_node("members", job_id), job_id, value)
+
+    def _listed_score(self, _, job_id, value):
+        return self._score(self._of_node("members", job_id), job_id, value)
+
+    def _waits(self, _, job_id, value):
+        return self._member(self._of_node("waiting", job_id), job_id, value)
+
+    def _waits_score(self, _, job_id, value):
+        return self._score(self._of_node("waiting", job_id), job_id, value)
+
+    def _of_node(self, kind, job_id):
+        flow, node = Record(self._client.hget(f"{P}jobs", job_id)).rest[-1][-len(MEMBER) :]
+        return f"{kind}:{flow}\n{node}"
 
     def _slot(self, _, job_id, value):
         return self._member("running", self._named("running", job_id), value)

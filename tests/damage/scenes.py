@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from onward.backend import Claim, LimitRow, Session, Turn
+from onward.backend import Claim, LimitRow, Query, Session, Turn
 from onward.backends.mysql.lanes import STRIPES, stripe_of
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds, Rate
@@ -100,6 +100,26 @@ def lanes(shop, count):
 def running(shop, count):
     """Sessions of dead workers, each with one job of a lane."""
     return sessions(shop, count, of=shop.paced)
+
+
+def members(shop, count):
+    """Members of a flow that are due, with one that waits for them."""
+    return _mapped(shop, count, after=None)
+
+
+def waiting(shop, count):
+    """Members of a flow that wait for the one before them."""
+    flow = shop.jobs.flow("damaged")
+    return _mapped(shop, count, after=flow.add(shop.plain, 0, node="before"), flow=flow)
+
+
+def _mapped(shop, count, *, after, flow=None):
+    flow = flow or shop.jobs.flow("damaged")
+    many = flow.map(shop.plain, [(n,) for n in range(count)], node="many", after=after)
+    flow.add(shop.plain, 0, node="behind", after=many, when="finished")
+    handle = flow.enqueue()
+    found = shop.jobs.backend.list(Query(flow=handle.id, node="many", limit=count))
+    return [job.id for job in found]
 
 
 def stripes(shop, count):

@@ -6,32 +6,40 @@ from contextlib import closing, suppress
 import pytest
 
 from onward.backends.mysql import MySQLBackend
+from onward.backends.postgres import PostgresBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.errors import BackendRefused
 from onward.job.states import FINISHED
 from onward.testing.contract.builders import a_lease
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
-from tests.damage.cells import Cell, MariaDBCells, SqliteCells
+from tests.damage.cells import Cell, MariaDBCells, PostgresCells, SqliteCells
 from tests.damage.corpus import HOSTILE
 
-ENGINES = {
+STORES = {
     "sqlite": (SqliteBackend, SqliteCells),
-    "mariadb": (MySQLBackend, MariaDBCells),
+    "postgresql": (PostgresBackend, PostgresCells),
+    "mysql": (MySQLBackend, MariaDBCells),
 }
-TABLES = [(engine, table) for engine in ENGINES for table in ("flows", "nodes")]
+TABLES = {
+    "sqlite": ("flows", "nodes"),
+    "postgres": ("flows", "nodes", "additions"),
+    "mariadb": ("flows", "nodes", "additions", "members"),
+}
 
 
 @pytest.mark.parametrize(
-    ("store", "table"), [*TABLES, ("mariadb", "additions"), ("mariadb", "members")], indirect=["store"]
+    ("store", "table"),
+    [(store, table) for store, tables in TABLES.items() for table in tables],
+    indirect=["store"],
 )
-def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report, request):
-    opened, cells = ENGINES[request.node.callspec.params["store"]]
-    cells = cells(store)
-    with closing(opened.from_url(store.url())) as backend:
+def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report):
+    kind, open_cells = STORES[store.url().partition(":")[0]]
+    with closing(kind.from_url(store.url())) as backend:
         backend.connect()
+    cells = open_cells(store)
     taken = []
     for column, value in itertools.product(cells.columns(table), HOSTILE.values()):
-        with closing(opened.from_url(store.url())) as backend:  # one that has not just looked for damage
+        with closing(kind.from_url(store.url())) as backend:  # one that has not just looked for damage
             taken.append(_damage(backend, cells, Cell(table, column), value))
             backend.empty()
     refused = taken.count(False)

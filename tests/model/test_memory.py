@@ -6,6 +6,7 @@ from onward.backends.memory import MemoryBackend
 from tests.model.machines import compare_with_model
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.promise("S128")
 def test_the_memory_backend_does_what_the_model_does(report):
     def new_store(clock):

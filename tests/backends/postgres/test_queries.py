@@ -355,6 +355,29 @@ class TestCost:
         # An index of twenty thousand is a page or two deeper than one of a hundred, at each of the walks.
         assert look() < before + 15
 
+    @pytest.mark.parametrize("statistics", ["old", "new"])
+    def test_the_oldest_jobs_and_the_place_of_one_cost_the_same_whatever_waits(self, backend, pages, sql, statistics):
+        def look():
+            place = {"queue": "a", "rank": 9, "available_at": 1 << 60, "id": "f" * 32, "at_most": 100}
+            lane = pages("ahead_in_lane", **place | {"rank": 0, "lane": "render/"})
+            return pages("overview_oldest", lines=16, steps=1_600) + pages("ahead", **place) + lane
+
+        def fill(count):
+            backend.enqueue(some_envelopes(count, queue="a") + some_envelopes(count, queue="b", priority=3))
+            backend.enqueue(in_lane(count, queue="a") + in_lane(count, "acme", queue="b"))
+
+        sql("VACUUM onward_jobs")  # of what other tests have left
+        fill(200)
+        before = look()
+
+        for _ in range(4):
+            fill(5_000)
+        if statistics == "new":
+            sql("ANALYZE onward_jobs")
+
+        # An index of twenty thousand is a page or two deeper than one of two hundred, at each of the walks.
+        assert look() < before + 40
+
     def test_a_settlement_costs_the_same_whatever_the_owner_holds(self, backend, pages, sql):
         lease = a_lease(backend)
         columns = settling.columns([Settlement.ack(lease)])

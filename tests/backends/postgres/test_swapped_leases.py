@@ -171,6 +171,55 @@ class TestSingleLine:
 
 
 @pytest.mark.promise("L46")
+class TestManyLanes:
+    """Where a walk has to choose."""
+
+    @pytest.fixture
+    def running(self, backend, open_backend, sent):
+        """``running(others)``: what this process runs, one of a limit of five, beside so many in another process."""
+
+        def start(others):
+            declare(backend, a_limit(running=5))
+            backend.enqueue([each for number in range(10) for each in in_lane(2, f"tenant-{number}")])
+            assert len(turn(open_backend(), owner="other", limit=others).leases) == others
+            leases = turn(backend, limit=1).leases
+            sent.clear()
+            return leases
+
+        return start
+
+    def test_a_turn_that_starts_as_many_as_it_has_ended_takes_no_lock(self, backend, sent, running):
+        leases = running(4)
+
+        assert len(swap(backend, leases, begins=3).leases) == 1
+
+        assert "keep_limits" in sent
+        assert "lock_scopes" not in sent
+        assert executing(backend) == 5
+
+    def test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock(self, backend, sent, running):
+        leases = running(3)
+
+        assert len(swap(backend, leases, begins=3).leases) == 2
+
+        assert "lock_scopes" in sent
+        assert executing(backend) == 5
+
+    def test_a_plain_job_of_a_limited_queue_is_replaced_by_another(self, backend, open_backend, sent):
+        declare(backend, a_limit("default", kind="queue", running=2))
+        backend.enqueue(some_envelopes(10))
+        assert len(turn(open_backend(), owner="other", limit=1).leases) == 1
+        leases = claimed(backend)
+        sent.clear()
+
+        assert len(swap(backend, leases, begins=5).leases) == 1
+
+        assert "lock_scopes" not in sent
+        assert executing(backend) == 2
+        assert turn(open_backend(), owner="other").leases == []
+
+
+@pytest.mark.promise("L46")
 class TestOrders:
     """Of five that may run a process has two; in every order of statements no sixth starts, and five are reached."""
 

@@ -314,6 +314,7 @@ def shop(tmp_path):
         yield jobs, step, connection, ran
 
 
+@pytest.mark.promise("W79")
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
 def test_a_whole_flow_joins_the_callers_transaction(shop, ends):
     jobs, step, connection, ran = shop

@@ -4,8 +4,10 @@ A claim looks first, without a lock: `walk_lanes` brings what the walk (`onward.
 chooses have a limit, it locks what counts them, a queue, a job or a lane, by advisory locks that the commit ends; then it
 reads leases, gates and first jobs again, by statements that are younger than the locks, and walks once more over what was
 locked.  A commit is visible before its locks are gone, so the count has every lease that an earlier holder has handed out,
-and no job that it has taken is chosen again.  A lock that another turn keeps is left to it, with the jobs behind it.  Lanes
-without a limit take no lock.
+and no job that it has taken is chosen again.  A lock that another turn keeps is left to it, with the jobs behind it.
+
+Lanes without a limit take no lock.  Neither does a turn that starts no more of a limit than it has ended: its commit leaves
+as many leases as there were, whatever others do meanwhile.  It takes so many of a lane, not the jobs that it has seen.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ def _a_flow() -> list[Any]:
 
 @needs("flows", "inspection", "transacts")
 class FlowTransactionsContract:
+    @pytest.mark.promise("W79")
     def test_a_flow_exists_if_and_only_if_the_callers_transaction_commits(self, backend, open_client):
         envelopes = _a_flow()
         with closing(_Ended(backend)) as undone:

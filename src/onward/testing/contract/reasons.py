@@ -12,6 +12,7 @@ from onward.backend import Session
 from onward.base.clock import from_micros
 from onward.contract.description import WorkerDescription
 from onward.job.settlement import GateChange, Settlement
+from onward.job.states import State
 from onward.operate.why.reason import Reason
 from onward.testing.contract.builders import a_claim, ids, micros, some_envelopes
 from onward.testing.contract.capabilities import needs
@@ -90,10 +91,13 @@ class ReasonsContract:
         first, second = in_lane(2, "acme")
         backend.enqueue([first, second])
         claimed(backend)
+        claimed(backend)
+        assert backend.get(second.id).state is State.SCHEDULED
 
         reason = why(backend, second.id)
 
-        assert (reason.code, reason.facts["kind"]) == ("throttled", "key")
+        assert reason.code == "throttled"
+        assert reason.facts["kind"] == "key"
         assert reason.until == from_micros(clock.micros() + micros(60))
 
     def test_what_a_run_has_shut_is_named_with_its_end(self, backend, clock):

@@ -38,13 +38,12 @@ class DrawnNode(NamedTuple):
 
 
 class DrawnFlow(NamedTuple):
-    """A flow before it is enqueued.  One that is not planned is not there: its jobs are plain ones."""
+    """A flow before it is enqueued."""
 
     parts: list[DrawnNode]
     options: list[Options]  # of its jobs, by turns
     stops: bool
     closed: bool
-    planned: bool
 
 
 _parts = st.lists(
@@ -64,7 +63,6 @@ _flows = st.builds(
     options=_options,
     stops=st.sampled_from((False, False, True)),
     closed=st.sampled_from((True, True, False)),
-    planned=st.sampled_from((True,) * 9 + (False,)),
 )
 # A member succeeds twice as often as it fails.
 _success: Act = ("ack", {})
@@ -145,12 +143,10 @@ class FlowRules(RuleBasedStateMachine):
         ]
         places = [node.name for node, part in zip(nodes, flow.parts, strict=True) for _ in range(part.jobs)]
         envelopes = self._members(flow_id, places or [NODES[0]], flow.options)
-        if flow.planned:
-            plan = FlowPlan(name="mine", nodes=tuple(nodes), stop_on_failure=flow.stops, closed=flow.closed)
-            envelopes[0] = replace(envelopes[0], plan=plan)
-            self.whole[flow_id] = envelopes
+        plan = FlowPlan(name="mine", nodes=tuple(nodes), stop_on_failure=flow.stops, closed=flow.closed)
+        self.whole[flow_id] = envelopes = [replace(envelopes[0], plan=plan), *envelopes[1:]]
         self._both("enqueue", envelopes)
-        self._count("enqueue_flow" if flow.planned else "enqueue members of no flow", *["member"] * len(envelopes))
+        self._count("enqueue_flow", *["member"] * len(envelopes))
 
     def _members(self, flow_id: str, places: Sequence[str], options: Sequence[Options]) -> list[Envelope]:
         made = []
@@ -264,7 +260,7 @@ class FlowRules(RuleBasedStateMachine):
         for flow_id in self.flow_ids:
             agree(f"flow {flow_id}", self.backend.flow(flow_id), self.model.flow(flow_id))
             agree("member_counts", self.backend.member_counts(flow_id), self.model.member_counts(flow_id))
-            # A job whose flow is not there is a plain one: it may be found by its flow, or not.
+            # A job whose flow is gone is a plain one: it may be found by its flow, or not.
             for node in self._nodes_of(flow_id) if flow_id in self.model.flow_rows else ():
                 query = Query(flow=flow_id, node=node, limit=100)
                 found = list(self.backend.list(query))

@@ -18,10 +18,11 @@ end
 
 local function has_wrong_members(flow)
   for _, node in ipairs(flow.nodes) do
-    local function is_member(record) return is(record, IS_MEMBER) and flows.place(record) == node.place end
+    local place = flows.place_of(node)
+    local function is_member(record) return is(record, IS_MEMBER) and flows.place(record) == place end
     local function waits(record) return is_member(record) and is(record, AWAITS_NODE) end
-    if node.state == NODE.OPEN and is_wrong('members:' .. node.place, is_member) then return true end
-    if node.state <= NODE.OPEN and is_wrong('waiting:' .. node.place, waits) then return true end
+    if node.state == NODE.OPEN and is_wrong('members:' .. place, is_member) then return true end
+    if node.state <= NODE.OPEN and is_wrong('waiting:' .. place, waits) then return true end
   end
   return false
 end

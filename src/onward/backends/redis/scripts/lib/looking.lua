@@ -2,6 +2,8 @@
 -- `flows.room` jobs of flows; what is left is noted in the node's row, and the next look at this flow goes on there.
 
 do
+  local WHENS = {succeeded = true, failed = true, finished = true}
+
   -- The flow as it is stored, with its nodes in their order; nil if there is none, false if no script wrote it.
   function flows.read(id)
     local key = 'flow:' .. id
@@ -14,23 +16,31 @@ do
       flow.name, flow.stop_on_failure = name, stop_on_failure
       local fields = {}
       for place, node in ipairs(nodes) do fields[place] = '=' .. node[1] end
-      local rows = hmget(key, fields, {})
+      local rows, alike = hmget(key, fields, {}), {}  -- of thousands of nodes, most have the same row
       for place, node in ipairs(nodes) do
-        local row = assert(flows.row(rows[fields[place]]), 'a node is damaged')
-        row.name, row.after, row.when, row.before = node[1], node[2], node[3], rows[fields[place]]
-        assert(row.when == 'succeeded' or row.when == 'failed' or row.when == 'finished', 'a node is damaged')
-        for _, before in ipairs(row.after) do assert(is_within(before, 1, place - 1), 'a node is damaged') end
-        row.place = id .. '\n' .. row.name
-        flow.nodes[place], flow.by_name[row.name] = row, place
+        local raw = rows[fields[place]]
+        local row = alike[raw] or assert(flows.row(raw), 'a node is damaged')
+        alike[raw] = row
+        assert(WHENS[node[3]], 'a node is damaged')
+        for _, before in ipairs(node[2]) do assert(is_within(before, 1, place - 1), 'a node is damaged') end
+        flow.nodes[place] = {
+          name = node[1], after = node[2], when = node[3], flow = id, before = row,
+          state = row.state, failed = row.failed, todo = row.todo, cursor = row.cursor,
+        }
+        flow.by_name[node[1]] = place
       end
     end
     return pcall(parse) and flow
   end
 
+  -- Where the jobs of a node are named.
+  function flows.place_of(node) return node.flow .. '\n' .. node.name end
+
   local function exists(...) return redis.call('EXISTS', ...) > 0 end
 
   local function has_failed(node)
-    return exists(P .. 'finished:' .. DISCARDED .. ':' .. node.place, P .. 'finished:' .. CANCELLED .. ':' .. node.place)
+    local place = flows.place_of(node)
+    return exists(P .. 'finished:' .. DISCARDED .. ':' .. place, P .. 'finished:' .. CANCELLED .. ':' .. place)
   end
 
   -- Whether all jobs of a node are to end.
@@ -46,7 +56,7 @@ do
         if node.when == 'succeeded' and node.todo < TODO.REVIVE then node.todo, node.cursor = TODO.SWEEP, '' end
       end
     end
-    local function has_live(node) return node.todo >= TODO.REVIVE or exists(P .. 'members:' .. node.place) end
+    local function has_live(node) return node.todo >= TODO.REVIVE or exists(P .. 'members:' .. flows.place_of(node)) end
     local changed = graph.advance(flow.nodes, has_live, flow.state.closed)
     for place, state in pairs(changed) do
       local node = flow.nodes[place]
@@ -77,8 +87,9 @@ do
 
   -- Replay what failed in a node and may still run.
   local function revive_some(flow, node, now)
+    local place = flows.place_of(node)
     local page = flows.room > 0 and in_order(
-      {'finished:' .. DISCARDED .. ':' .. node.place, 'finished:' .. CANCELLED .. ':' .. node.place},
+      {'finished:' .. DISCARDED .. ':' .. place, 'finished:' .. CANCELLED .. ':' .. place},
       node.cursor ~= '' and node.cursor, flows.room) or {}
     local revived = 0
     for _, id in ipairs(page) do
@@ -112,7 +123,7 @@ do
       return false
     end
     if flows.room <= 0 then return false end
-    local page = redis.call('ZRANGEBYLEX', P .. (all_end and 'members:' or 'waiting:') .. node.place,
+    local page = redis.call('ZRANGEBYLEX', P .. (all_end and 'members:' or 'waiting:') .. flows.place_of(node),
       all_end and node.cursor ~= '' and '(' .. node.cursor or '-', '+', 'LIMIT', 0, flows.room)
     node.todo = #page < flows.room and 0 or TODO.SWEEP
     node.cursor = node.todo > 0 and page[#page] or ''
@@ -144,11 +155,12 @@ do
     for _, node in ipairs(flow.nodes) do
       state.unswept = state.unswept or node.todo > 0
       all_over = all_over and node.state >= NODE.COMPLETED
-      local packed = flows.packed(node)
-      if packed ~= node.before then
-        hash(flow.key, '=' .. node.name, packed)
-        changed = changed or sub(packed, 1, 2) ~= sub(node.before, 1, 2)
+      local row = node.before
+      local has_moved = node.state ~= row.state or node.failed ~= row.failed
+      if has_moved or node.todo ~= row.todo or node.cursor ~= row.cursor then
+        hash(flow.key, '=' .. node.name, flows.packed(node))
       end
+      changed = changed or has_moved
     end
     if state.over_at == 0 and state.closed and all_over and not state.unswept then
       state.over_at, changed = now, true
