@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import beanstalkd, flows, limits, mariadb, postgres, redis, sqlite
+from bench.engines import beanstalkd, flows, limits, mariadb, plain_turns, postgres, redis, sqlite
 from bench.rounds import say
 
 ENGINES: dict[str, Any] = {
@@ -26,6 +26,8 @@ ENGINES: dict[str, Any] = {
     "beanstalkd": beanstalkd,
     "limits on sqlite": limits.ON_SQLITE,
     "limits on postgres": limits.ON_POSTGRES,
+    "plain turns on sqlite": plain_turns.ON_SQLITE,
+    "plain turns on mariadb": plain_turns.ON_MARIADB,
     "flows on sqlite": flows.ON_SQLITE,
     "flows on postgres": flows.ON_POSTGRES,
 }
@@ -36,7 +38,7 @@ def main() -> int:
     options = _options()
     results = page.read(HERE / "docs")
     memory = body.COUNTERS
-    for name in options.only or ENGINES:
+    for name in options.only or _without_earlier(options):
         say(f"{name}:")
         with (
             tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder,
@@ -53,6 +55,11 @@ def main() -> int:
         page.write(ENGINES, results, HERE / "docs")
         print(f"written: {page.PAGE} and {page.DATA}")
     return 0
+
+
+def _without_earlier(options: argparse.Namespace) -> list[str]:
+    """What is measured unless it is named: what needs an earlier commit only if there is one."""
+    return [name for name in ENGINES if options.before is not None or not name.startswith("plain turns")]
 
 
 def _compile_once(folder: str) -> None:
@@ -91,6 +98,7 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=list(ENGINES), help="measure this engine alone; may be repeated"
     )
     parser.add_argument("--disk", type=Path, default=HERE / "build", help="a folder on the disk to measure")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, for plain turns")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="an eighth of the work: to try the bench, not to quote it")
     parser.add_argument("--write", action="store_true", help="write the results page")

@@ -1367,31 +1367,31 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{LANES_ON_POSTGRES}::TestTwoClaims::test_a_job_is_counted_and_locked_over_all_its_queues",),
     ),
     Mutant(
-        "M150",
+        "M260",
         "a turn that has ended a lease of a limit starts any number without its lock (postgres)",
         (Edit(f"{POSTGRES}/lanes.py", "        return line, min(freed, most)\n", "        return line, most\n"),),
         (f"{SWAPPED}::TestSingleLine::test_no_more_start_than_were_ended_and_a_walk_takes_the_room_that_is_left",),
     ),
     Mutant(
-        "M151",
-        "a turn starts as many as it has ended though more run than a lowered limit allows (postgres)",
+        "M261",
+        "a turn starts as many as it has ended though the limit was lowered since the last walk (postgres)",
         (
             Edit(
                 f"{POSTGRES}/queries.sql",
-                "ELSE greatest(0, :bound - (SELECT count(*)",
-                "ELSE greatest(:bound, :bound - (SELECT count(*)",
+                "declared_running) = cast(:bound AS bigint)\n",
+                "declared_running) <= cast(:bound AS bigint)\n",
             ),
         ),
         (f"{SWAPPED}::TestSingleLine::test_no_job_starts_while_more_run_than_a_lowered_limit_allows",),
     ),
     Mutant(
-        "M153",
+        "M262",
         "a walk whose turn has ended a lease of a limit starts any number without its lock (postgres)",
         (Edit(f"{POSTGRES}/lanes.py", " and started <= self._freed\n", "\n"),),
         (f"{SWAPPED}::TestManyLanes::test_a_turn_that_could_start_more_than_it_has_ended_takes_the_lock",),
     ),
     Mutant(
-        "M152",
+        "M263",
         "what is taken back keeps locks while it waits for a turn (postgres)",
         (
             Edit(
@@ -1401,7 +1401,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (
-            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_is_not_waited_for",
+            "tests/backends/postgres/test_taking_back.py::test_a_turn_that_settles_what_was_claimed_meanwhile_does_not_wait",
         ),
     ),
     Mutant(
@@ -2124,6 +2124,94 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{ON_SQLITE}::test_a_turn_says_which_jobs_its_look_at_their_flow_has_opened",),
+    ),
+    Mutant(
+        "M237",
+        "the limit of a key is passed while that of its job comes or goes (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)",
+                "is_unchanged = None in got",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::TestChanges::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",),
+    ),
+    Mutant(
+        "M238",
+        "a turn that read its clock before it waited for a lock adds tokens",
+        (
+            Edit(
+                "src/onward/flow/tokens.py",
+                "    return bucket.at - now > _OVERLAP\n",
+                "    return bucket.at - now > 0\n",
+            ),
+        ),
+        (
+            "tests/flow/test_limits.py::TestTokens::test_turns_that_read_the_clock_and_then_wait_for_a_lock_start_no_more",
+        ),
+    ),
+    Mutant(
+        "M239",
+        "a walk that looks twice hands a job out twice",
+        (Edit("src/onward/flow/walk.py", "self._walk.released and job.id not in self._ids)", "self._walk.released)"),),
+        ("tests/flow/test_walk.py::test_a_job_is_picked_once_though_others_come_back_meanwhile",),
+    ),
+    Mutant(
+        "M240",
+        "claims under way are not counted by the first limit of a job (postgres)",
+        (Edit("src/onward/backends/sql/limits.py", '        tx.ask("stop_claims")\n', '        tx.ask("limits")\n'),),
+        (f"{LANES_ON_POSTGRES}::TestFirstLimits::test_a_claim_under_way_is_counted_by_the_first_limit[before-job]",),
+    ),
+    Mutant(
+        "M241",
+        "claims under way are not counted by the first limit of a job (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;\n",
+                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY);\n",
+            ),
+        ),
+        (
+            f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
+        ),
+    ),
+    Mutant(
+        "M242",
+        "a limit of keys that left the code of its job binds them for ever (sqlite)",
+        (
+            Edit(
+                "src/onward/backends/sql/limits.py",
+                "if not row.only_ends or (row.kind, row.name) in before]",
+                "if not row.only_ends]",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_limit_of_keys_that_left_the_code_of_a_job_ends_with_the_next_deployment",),
+    ),
+    Mutant(
+        "M243",
+        "a breaker does not look into groups of errors",
+        (
+            Edit(
+                "src/onward/flow/breaker.py",
+                "            left += reversed(each.exceptions)",
+                "            reversed(each.exceptions)",
+            ),
+        ),
+        ("tests/flow/test_breaker.py::TestBlaming::test_a_group_counts_if_any_error_in_it_does",),
+    ),
+    Mutant(
+        "M244",
+        "what is due waits until nothing else does (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "                    WHEN ?5 THEN ?3\n",
+                "                    WHEN ?5 OR true THEN ?3\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_turn_says_how_many_jobs_fell_due",),
     ),
     Mutant(
         "M228",

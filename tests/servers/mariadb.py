@@ -112,6 +112,10 @@ class MariaDBServer:
     def resume(self):
         os.killpg(self._process.pid, signal.SIGCONT)
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def deadlocks(self):
         """How many it has counted since it was started."""
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:

@@ -350,10 +350,8 @@ class TestQueueLimits:
 
 class TestFirstLimits:
     @pytest.mark.parametrize("kind", ["job", "key"])
-    @pytest.mark.parametrize("leased", [True, False], ids=["leased", "about to lease"])
-    def test_a_claim_that_was_under_way_when_the_first_limit_was_set_is_counted(
-        self, backend, sides, sql, kind, leased
-    ):
+    @pytest.mark.parametrize("leased", [True, False], ids=["after", "before"])
+    def test_a_claim_under_way_is_counted_by_the_first_limit(self, backend, sides, sql, kind, leased):
         backend.enqueue(in_lane(20, "acme"))
         find_lanes(sides[0])
         claiming = sides[0].side

@@ -186,7 +186,7 @@ def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[L
 
 
 def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    special = {row[_ID]: _special(row[_SPECIAL]) for row in rows if row[_SPECIAL] is not None}
+    special = {row[_ID]: _special(row[_SPECIAL]) for row in rows if row[_SPECIAL]}
     keyed = (
         [
             holds.Keyed(row[_ID], row[_TOKEN], each.idempotency_key, each.idempotency_ttl, each.single_instance)
@@ -207,8 +207,9 @@ def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int
             expires_at=expires_at,
             claimed_at=started_at,
             attempts=attempts,
+            member=more == "",
         )
-        if more is not None:
+        if more:
             lease = _with(lease, special[job_id], *held.get(job_id, _FREE))
         found.append(lease)
     return found

@@ -336,7 +336,7 @@ SELECT count(*),
 -- part, in the order of the ranks, each from where it is said to begin.  Rows that another turn has locked are left to
 -- it.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
 -- fences off the previous holder: its late settlement matches no row.  What few jobs have comes as one value, and mostly
--- as none: every column costs.
+-- as none: every column costs.  A member of a flow that has nothing else has an empty one.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 walked AS MATERIALIZED (
     -- For all queues at once, and along indexes that are empty where there are none: a part of the statement for each would cost more.
@@ -378,9 +378,10 @@ walked AS MATERIALIZED (
      WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
     RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
               CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
-                        OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL OR flow IS NOT NULL
+                        OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
                    THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key,
-                                              idempotency_ttl, single_instance, flow IS NOT NULL, NULL) AS text) END AS special
+                                              idempotency_ttl, single_instance, flow IS NOT NULL, NULL) AS text)
+                   WHEN flow IS NOT NULL THEN '' END AS special
 )
 SELECT * FROM claimed
  UNION ALL

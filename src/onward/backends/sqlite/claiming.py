@@ -33,7 +33,7 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     id: str
     token: int
     length: int  # of the sealed bytes
-    attempts: int = 0
+    attempts: int | None = None  # None: it is claimed for the first time, and has no keys
     crashes: int = 0
     interruptions: int = 0
     waits: int = 0
@@ -51,7 +51,6 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(list[_Job]).decode
-_rewritten = msgspec.structs.replace
 
 
 def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = True) -> list[str]:
@@ -229,29 +228,37 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
     keyed = [
         holds.Keyed(job.id, job.token, job.idempotency_key, job.idempotency_ttl, job.single_instance)
         for job in jobs
-        if job.idempotency_key is not None or job.single_instance is not None
+        if job.attempts is not None and (job.idempotency_key is not None or job.single_instance is not None)
     ]
     held = holds.take(tx, keyed) if keyed else {}
     leases = []
     for job in jobs:
+        envelope = Sealed(job.id, job.queue, job.sealed)
+        if job.attempts is None and job.lane is None:  # most, and a value that is given costs more than one that is not
+            lease = Lease(
+                envelope=envelope, token=job.token, owner=owner, expires_at=expires_at, claimed_at=job.started_at
+            )
+            leases.append(lease)
+            continue
         hold, holder = held.get(job.id, _FREE)
-        lease = Lease(
-            envelope=Sealed(job.id, job.queue, job.sealed),
-            token=job.token,
-            owner=owner,
-            expires_at=expires_at,
-            claimed_at=job.started_at,
-            attempts=job.attempts,
-            crashes=job.crashes,
-            interruptions=job.interruptions,
-            hold=hold,
-            holder=holder,
-            waits=job.waits,
-            parked_since=job.parked_since,
-            spent=job.spent,
+        leases.append(
+            Lease(
+                envelope=envelope,
+                token=job.token,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=job.started_at,
+                attempts=job.attempts or 0,
+                crashes=job.crashes,
+                interruptions=job.interruptions,
+                hold=hold,
+                holder=holder,
+                waits=job.waits,
+                parked_since=job.parked_since,
+                spent=job.spent,
+                lane=job.lane or None,
+                probe=job.probe,
+                member=bool(job.member),
+            )
         )
-        # Most have neither, and a value that is given costs more than one that is not.
-        if job.lane or job.member:
-            lease = _rewritten(lease, lane=job.lane or None, probe=job.probe, member=bool(job.member))
-        leases.append(lease)
     return leases
