@@ -17,7 +17,7 @@ from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
 from tests.waiting import eventually
 
 MANY = 2 * STEP + 500
-FLOW_TABLES = ("flows", "nodes", "parts", "members")
+FLOW_TABLES = ("flows", "nodes", "additions", "members")
 
 
 def counts(stage, node):
@@ -271,8 +271,10 @@ def test_a_member_that_another_transaction_has_locked_is_left_to_the_next_look(
     with other_session() as cursor:
         cursor.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [locked])
 
-        stage.end("a", end)  # waits for no other transaction
-
+        ending = threading.Thread(target=stage.end, args=("a", end))
+        ending.start()
+        ending.join(15)
+        assert not ending.is_alive(), "it waits for the other transaction"
         assert stage.states()["b"] == state
         assert stage.jobs("b") == [reaches, "scheduled", reaches]
 

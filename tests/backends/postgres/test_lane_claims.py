@@ -513,6 +513,29 @@ def test_lanes_of_unlike_length_are_read_by_few_statements(backend, open_backend
     assert sent.count("line_heads") == 1
 
 
+def test_a_key_of_a_job_that_was_not_seen_is_taken_before_the_commit(backend, sides, sql):
+    """Another turn has the jobs that a walk has seen: it gets those behind them, and one has a key."""
+    declare(backend, a_limit(kind="key", running=1), owner="holder")
+    backend.enqueue([each for number in range(10) for each in in_lane(2, f"tenant-{number}")])
+    assert len(claimed(backend, owner="holder")) == 10, "full lanes are looked at, too: little is read of the open one"
+    backend.enqueue([*in_lane(12, of="other"), *in_lane(12, of="other", single_instance="one at a time")])
+    for process in sides:
+        find_lanes(process)
+    first, second = (process.side for process in sides)
+    first.start(claim_of(sides[0], "first", limit=8))
+    while "take" not in first.sent:
+        first.let_on()
+
+    second.start(claim_of(sides[1], "second", limit=8))
+    while second.can_go_on:
+        second.let_on()
+    while first.can_go_on:
+        first.let_on()
+
+    assert sql("SELECT count(*) FROM onward_holds") == [(1,)]
+    assert second.sent.index("take_holds") < second.sent.index("commit")
+
+
 class TestWaking:
     @pytest.fixture
     def heard(self, url):

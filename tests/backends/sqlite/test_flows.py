@@ -124,28 +124,7 @@ def test_a_turn_that_opens_a_node_wakes_a_worker_for_it(backend, clock, woken):
     assert woken == ["woken"]
 
 
-# What is counted: steps of SQLite's virtual machine, the same on every machine, however busy it is
-
-
-@pytest.fixture
-def steps_of(backend):
-    def count(act):
-        steps = 0
-
-        def step():
-            nonlocal steps
-            steps += 1
-
-        with backend._connections.tidying() as writer, backend._reading() as reading:
-            connections = writer, reading._connection
-            for connection in connections:
-                connection.set_progress_handler(step, 10)
-        act()
-        for connection in connections:
-            connection.set_progress_handler(None, 0)
-        return steps
-
-    return count
+# What is counted: `steps_of`
 
 
 @pytest.mark.promise("W80")

@@ -1188,8 +1188,8 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
 
 -- name: nodes_of
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state, node.failed,
-       (SELECT cast(coalesce(sum(part.number), 0) AS signed) FROM onward_parts AS part FORCE INDEX (PRIMARY)
-         WHERE part.flow = node.flow AND part.node = node.name)
+       (SELECT cast(coalesce(sum(addition.number), 0) AS signed) FROM onward_additions AS addition FORCE INDEX (PRIMARY)
+         WHERE addition.flow = node.flow AND addition.node = node.name)
   FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
 
@@ -1380,7 +1380,7 @@ INSERT INTO onward_members (flow, node, id) VALUES (:flow, :node, :id);
 
 -- name: count_added
 -- Inserts only: no two transactions that add wait for each other.
-INSERT INTO onward_parts (flow, node, id, at, number)
+INSERT INTO onward_additions (flow, node, id, at, number)
 SELECT flow, node, uuid(), :now, number
   FROM JSON_TABLE(:added, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]', number int PATH '$[2]'))
     AS new;
@@ -1551,8 +1551,8 @@ SELECT id, name,
        NOT closed AND added_at <= :now - :left_open
   FROM (SELECT flow.id, flow.name, flow.unswept, flow.closed,
                CASE WHEN closed THEN 0
-                    ELSE (SELECT coalesce(max(part.at), flow.created_at) FROM onward_parts AS part FORCE INDEX (PRIMARY)
-                           WHERE part.flow = flow.id) END AS added_at
+                    ELSE (SELECT coalesce(max(addition.at), flow.created_at) FROM onward_additions AS addition FORCE INDEX (PRIMARY)
+                           WHERE addition.flow = flow.id) END AS added_at
           FROM onward_flows AS flow FORCE INDEX (over_idx)
          WHERE flow.over_at IS NULL) AS running
  WHERE unswept
@@ -1587,9 +1587,9 @@ SELECT flow.id
    FOR UPDATE;
 
 -- name: drop_flows
-DELETE part
+DELETE addition
   FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_parts AS part FORCE INDEX (PRIMARY) ON part.flow = wanted.id;
+ STRAIGHT_JOIN onward_additions AS addition FORCE INDEX (PRIMARY) ON addition.flow = wanted.id;
 DELETE node
   FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;

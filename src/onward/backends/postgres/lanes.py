@@ -226,7 +226,8 @@ class LaneWalk:
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
         )
-        if not self._tx.touched and all(pick.job.id in view.keyless for pick in picks):
+        # Of a lane of which so many are taken, one may have a key: its jobs need not be those that were seen.
+        if not self._tx.touched and all(pick.job.id in named and pick.job.id in view.keyless for pick in picks):
             self._tx.commit()  # with it: other turns wait for the locks
         return list(_in_turns(taking.rows(), picks, named))
 
