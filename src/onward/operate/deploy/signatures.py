@@ -144,6 +144,8 @@ def _parameters(entry: FunctionEntry) -> dict[str, ParameterSignature]:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
+    if typing.get_origin(kind) is Secret:  # it travels as the value that it holds
+        return _schema(*typing.get_args(kind))
     try:
         return msgspec.json.schema(kind, schema_hook=_of_other)
     except Exception:  # noqa: BLE001  some types can be read and have no schema: then they are compared by name
@@ -152,8 +154,8 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 def _of_other(kind: Any) -> dict[str, Any]:
     """Return the schema of a type that msgspec does not know."""
-    if kind is Secret or typing.get_origin(kind) is Secret:
-        return _schema((typing.get_args(kind) or (Any,))[0])
+    if kind is Secret:  # of what is not said here
+        return {"python": "Secret"}
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return {"type": "string"}
     if hasattr(kind, "model_json_schema"):
