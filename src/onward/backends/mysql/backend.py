@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -64,6 +66,7 @@ Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
 _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of as many connections of our own
+_UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have given up its locks
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
@@ -217,13 +220,18 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def _for_caller(self, steps: NamedSteps[T], style: Style) -> Steps[T]:
         return foreign(self._sql, steps, self._moved)
 
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        result = super()._made(turn, released)
+        if result.more and not result.leases:
+            time.sleep(
+                random.uniform(*_UNTIL_UNLOCKED)
+            )  # another transaction may have what this one could have claimed
+        return result
+
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
         # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
-
-    def _begin_opening(self, tx: Transaction, session: Session) -> None:
-        tx.ask("begin_declaring" if session.limits else "begin_opening")
 
     def _lane_view(self, tx: Transaction) -> MySQLView:
         return MySQLView(tx, tx.ask("clock").value())

@@ -1439,19 +1439,16 @@ SELECT line.number, head.*
 
 -- name: lock_scopes
 -- Those that no other turn has, until the commit.  It tries several times, a millisecond apart: a turn of its own would cost more.
--- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.  The null
--- says that limits stay as they are until then: no other transaction changes one now.
+-- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.
 SELECT number
   FROM unnest(cast(:numbers AS bigint[])) AS wanted (number)
  WHERE EXISTS (SELECT 1
                  FROM generate_series(1, cast(:tries AS bigint)) AS try (number)
                 WHERE CASE WHEN pg_try_advisory_xact_lock(wanted.number) THEN true
-                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END)
- UNION ALL
-SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
+                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END);
 
 -- name: keep_limits
--- Limits stay as they are until the commit, as with `lock_scopes`, if no other transaction changes one now.
+-- Limits stay as they are until the commit, if no other transaction changes one now, or waits to do so: nothing waits here.
 SELECT set_config('onward.limits', CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0)) THEN 'kept' ELSE '' END, true);
 
 -- name: take_line
@@ -1631,12 +1628,8 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: stop_claims
--- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
-LOCK TABLE onward_sessions IN EXCLUSIVE MODE;
-
 -- name: lock_limits
--- Waits for the claims that count by limits, see `lock_scopes`, and keeps others from it until the commit.
+-- Waits for the claims by lanes that are under way, see `keep_limits`, and keeps others from taking jobs until the commit.
 SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));
 
 -- name: declare_limit

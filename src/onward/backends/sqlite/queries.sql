@@ -973,9 +973,6 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_running, chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: stop_claims
-SELECT 1;
-
 -- name: lock_limits
 -- There is nothing to lock: whoever writes has the file alone.
 SELECT 1;
