@@ -44,6 +44,7 @@ FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
 FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 FLOWS_ON_POSTGRES = "tests/backends/postgres/test_flows.py"
+WHILE_A_CALLER = "test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_theirs"
 UNDER_A_SNAPSHOT = "test_under_a_snapshot_that_stays_open_a_look_does_not_go_through_all_that_have_ended"
 LAST_TWO_ENDS = (
     f"{FLOWS_ON_POSTGRES}::TestTwoEnds::"
@@ -1829,7 +1830,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MYSQL}/backend.py",
-                "return settle_fenced(tx, settlement, leave_to_sweep)",
+                "return settle_fenced(tx, settlement, leave_to_completed)",
                 "return settle_fenced(tx, settlement, self._look_at_flows)",
             ),
         ),
@@ -2270,8 +2271,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/backends/sql/flows.py",
-                "if flow.row.closed and not flow.swept and all_over(flow.nodes.values()):",
-                "if flow.row.closed and all_over(flow.nodes.values()):",
+                "flow.over = flow.row.closed and not flow.swept and all_over(flow.nodes.values())",
+                "flow.over = flow.row.closed and all_over(flow.nodes.values())",
             ),
         ),
         (f"{FLOWS_ON_SQLITE}::TestSteps::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
@@ -2389,5 +2390,41 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a job that was booked for a token is said to be enqueued for then",
         (Edit(f"{REASONS}/gates.py", "return closed[0] if closed else None", "return None"),),
         (f"{ON_MEMORY}::test_a_job_that_was_booked_for_a_token_of_its_key_waits_for_that",),
+    ),
+    Mutant(
+        "M280",
+        "a flow that is cancelled while a node opens leaves the jobs that were opened already (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if name in flow.live and (name in late or flow.ends(node))",
+                "if name in flow.live and name not in flow.swept and (name in late or flow.ends(node))",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_flow_that_is_cancelled_while_a_large_node_opens_starts_no_more",),
+    ),
+    Mutant(
+        "M281",
+        "a job that is added to a node that has run waits for ever (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "    late = {name for (name,) in rows}\n",
+                "    late: set[str] = {name for (name,) in rows if not name}\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_what_a_replayed_run_adds_to_a_node_that_is_over_does_not_wait_for_ever",),
+    ),
+    Mutant(
+        "M282",
+        "all turns of a flow wait for a caller who has completed a job of it (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/backend.py",
+                "return settle_fenced(tx, settlement, leave_to_completed)",
+                "return settle_fenced(tx, settlement, self._look_joined)",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestCallersTransactions::{WHILE_A_CALLER}",),
     ),
 )

@@ -501,6 +501,9 @@ def test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_t
             return cursor.fetchall() if cursor.description else ()
 
         assert backend.settle_in(ack(first), "format", run).applied
+        with closing(mariadb.connect("jobs")) as other, other.cursor() as free:
+            free.execute("SELECT id FROM onward_flows FOR UPDATE SKIP LOCKED")
+            assert free.fetchall() == ((stage.id,),)
         assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
         assert stage.states() == {"a": "open", "b": "waiting"}
         caller.commit()
