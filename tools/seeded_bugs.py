@@ -40,6 +40,7 @@ REDIS = "src/onward/backends/redis"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
+FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
 FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 FLOWS_ON_POSTGRES = "tests/backends/postgres/test_flows.py"
@@ -439,9 +440,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/attempt/prepare.py",
-                'is its module imported?"\n    if has_waited(lease, runtime):\n',
-                'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
-                "    if has_waited(lease, runtime):\n",
+                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
+                "    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n"
+                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
             ),
         ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
@@ -1756,6 +1757,97 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_a_run_that_lost_its_lease_adds_nothing",),
     ),
     Mutant(
+        "M207",
+        "two transactions that end the last members look without the lock of their flow (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                " STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id\n   FOR UPDATE;\n\n"
+                "-- name: flows_among",
+                " STRAIGHT_JOIN onward_flows AS flow FORCE INDEX (PRIMARY) ON flow.id = wanted.id;\n\n-- name: flows_among",
+            ),
+        ),
+        (f"{FLOWS_ON_MYSQL}::test_before_each_part_of_one_end_another_one_comes",),
+    ),
+    Mutant(
+        "M208",
+        "a look reads from a snapshot that is older than the lock of its flow (mysql)",
+        (Edit(f"{MYSQL}/connection.py", "ISOLATION LEVEL READ COMMITTED;", "ISOLATION LEVEL REPEATABLE READ;"),),
+        (f"{FLOWS_ON_MYSQL}::test_before_each_part_of_one_end_another_one_comes",),
+    ),
+    Mutant(
+        "M209",
+        "a look waits for a member that another transaction has locked (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "   FOR UPDATE SKIP LOCKED;\n\n-- name: open_members",
+                "   FOR UPDATE;\n\n-- name: open_members",
+            ),
+        ),
+        (f"{FLOWS_ON_MYSQL}::test_a_member_that_another_transaction_has_locked_is_left_to_the_next_look",),
+    ),
+    Mutant(
+        "M210",
+        "a member that is cancelled or expires is not looked at (mysql)",
+        (Edit(f"{MYSQL}/enqueueing.py", "    if members:\n        touch(", "    if not cancelled:\n        touch("),),
+        (f"{ON_MYSQL}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M211",
+        "a member whose process died once too often is not looked at (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "SELECT id, delivery, owner, queue, job, crashes, flow IS NOT NULL\n",
+                "SELECT id, delivery, owner, queue, job, crashes, false\n",
+            ),
+        ),
+        (f"{ON_MYSQL}::test_whatever_ends_the_last_job_of_a_node_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M212",
+        "a member enqueued anew under the id of one that ended counts as ended (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "AND member.id = gone.id\n WHERE member.outcome <> '';",
+                "AND member.id = gone.id\n WHERE member.outcome = '';",
+            ),
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "                                            id varchar(64) PATH '$[2]')) AS new;\n",
+                "                                            id varchar(64) PATH '$[2]')) AS new\n"
+                "    ON DUPLICATE KEY UPDATE id = onward_members.id;\n",
+            ),
+        ),
+        (f"{FLOWS_ON_MYSQL}::test_a_member_enqueued_anew_under_the_id_of_one_that_ended_is_live",),
+    ),
+    Mutant(
+        "M213",
+        "a caller's transaction looks at a flow in its own old snapshot (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/backend.py",
+                "return settle_fenced(tx, settlement, leave_to_sweep)",
+                "return settle_fenced(tx, settlement, self._look_at_flows)",
+            ),
+        ),
+        (f"{FLOWS_ON_MYSQL}::test_a_member_completed_in_a_callers_snapshot_opens_what_comes_after",),
+    ),
+    Mutant(
+        "M214",
+        "a finished member is pruned before its flow is over (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                "coalesce(over_at, 9223372036854775807)",
+                "coalesce(over_at, finished_at)",
+            ),
+        ),
+        (f"{ON_MYSQL}::test_the_result_of_a_member_is_kept_until_its_flow_is_over",),
+    ),
+    Mutant(
         "M197",
         "flows are looked at without the lock of their rows (postgres)",
         (
@@ -2039,8 +2131,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{POSTGRES}/lanes.py",
-                "is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)",
-                "is_unchanged = None in got",
+                "        if not self._kept.value():  # limits are changing",
+                "        if self._kept.value() is None:  # limits are changing",
             ),
         ),
         (f"{LANES_ON_POSTGRES}::TestChanges::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",),
@@ -2068,7 +2160,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M240",
         "claims under way are not counted by the first limit of a job (postgres)",
-        (Edit("src/onward/backends/sql/limits.py", '        tx.ask("stop_claims")\n', '        tx.ask("limits")\n'),),
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));\n",
+                "SELECT 1;\n",
+            ),
+        ),
         (f"{LANES_ON_POSTGRES}::TestFirstLimits::test_a_claim_under_way_is_counted_by_the_first_limit[before-job]",),
     ),
     Mutant(
@@ -2077,13 +2175,34 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MYSQL}/queries.sql",
-                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;\n",
-                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY);\n",
+                "SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;\n",
+                "SELECT number FROM onward_stripes WHERE number = 0;\n",
             ),
         ),
         (
             f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
         ),
+    ),
+    Mutant(
+        "M260",
+        "a claim goes on by limits that are changing (mysql)",
+        (Edit(f"{MYSQL}/lanes.py", "        if self._kept.rows():\n", "        if self._kept.rows() is not None:\n"),),
+        (
+            f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
+            f"{LANES_ON_MYSQL}::TestInterleavings::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",
+        ),
+    ),
+    Mutant(
+        "M261",
+        "the commit of a claim is sent before it takes a key (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "all(pick.job.id in named and pick.job.id in view.keyless for pick in picks)",
+                "all(pick.job.id in view.keyless for pick in picks)",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::test_a_key_of_a_job_that_was_not_seen_is_taken_before_the_commit",),
     ),
     Mutant(
         "M242",

@@ -23,6 +23,7 @@ ROWS = {
     "flows": "id",
     "nodes": "flow",
     "additions": "flow",
+    "members": "flow",
     "limits": "name",
     "gates": "lane",
     "stripes": "number",

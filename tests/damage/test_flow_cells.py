@@ -5,21 +5,31 @@ from contextlib import closing, suppress
 
 import pytest
 
+from onward.backends.mysql import MySQLBackend
 from onward.backends.postgres import PostgresBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.errors import BackendRefused
 from onward.job.states import FINISHED
 from onward.testing.contract.builders import a_lease
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
-from tests.damage.cells import Cell, PostgresCells, SqliteCells
+from tests.damage.cells import Cell, MariaDBCells, PostgresCells, SqliteCells
 from tests.damage.corpus import HOSTILE
 
-STORES = {"sqlite": (SqliteBackend, SqliteCells), "postgresql": (PostgresBackend, PostgresCells)}
+STORES = {
+    "sqlite": (SqliteBackend, SqliteCells),
+    "postgresql": (PostgresBackend, PostgresCells),
+    "mysql": (MySQLBackend, MariaDBCells),
+}
+TABLES = {
+    "sqlite": ("flows", "nodes"),
+    "postgres": ("flows", "nodes", "additions"),
+    "mariadb": ("flows", "nodes", "additions", "members"),
+}
 
 
 @pytest.mark.parametrize(
     ("store", "table"),
-    [("sqlite", "flows"), ("sqlite", "nodes"), ("postgres", "flows"), ("postgres", "nodes"), ("postgres", "additions")],
+    [(store, table) for store, tables in TABLES.items() for table in tables],
     indirect=["store"],
 )
 def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report):

@@ -22,7 +22,7 @@ _SHUTDOWN = 20  # seconds
 PATIENCE = 60
 TABLES = (
     *("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates"),
-    *("flows", "nodes", "parts", "members"),
+    *("flows", "nodes", "additions", "members"),
 )
 # Durable, as the server is by default; small, because there may be several.
 _SETTINGS = {

@@ -17,7 +17,7 @@ from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
 from tests.waiting import eventually
 
 MANY = 2 * STEP + 500
-FLOW_TABLES = ("flows", "nodes", "parts", "members")
+FLOW_TABLES = ("flows", "nodes", "additions", "members")
 
 
 def counts(stage, node):
@@ -271,8 +271,10 @@ def test_a_member_that_another_transaction_has_locked_is_left_to_the_next_look(
     with other_session() as cursor:
         cursor.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [locked])
 
-        stage.end("a", end)  # waits for no other transaction
-
+        ending = threading.Thread(target=stage.end, args=("a", end))
+        ending.start()
+        ending.join(15)
+        assert not ending.is_alive(), "it waits for the other transaction"
         assert stage.states()["b"] == state
         assert stage.jobs("b") == [reaches, "scheduled", reaches]
 
@@ -487,6 +489,25 @@ def test_two_callers_store_flows_at_the_same_time_and_none_waits(shop, mariadb):
         connection.commit()
 
     assert [handle.state() for handle in handles] == ["running"] * 2
+
+
+def test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_theirs(backend, clock, mariadb):
+    stage = FlowStage(backend, clock, a=Part(3), b=Part(after="a"))
+    first, second, last = stage.claim("a")
+    with closing(mariadb.connect("jobs", autocommit=False)) as caller, caller.cursor() as cursor:
+
+        def run(statement):
+            cursor.execute(statement.sql, statement.values or None)
+            return cursor.fetchall() if cursor.description else ()
+
+        assert backend.settle_in(ack(first), "format", run).applied
+        assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
+        assert stage.states() == {"a": "open", "b": "waiting"}
+        caller.commit()
+
+    assert backend.completed(first)
+    assert stage.states() == {"a": "completed", "b": "open"}
+    assert [node.total for node in stage.row().nodes] == [3, 1]
 
 
 @pytest.mark.parametrize("found_out", [True, False])

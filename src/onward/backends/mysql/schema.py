@@ -18,7 +18,7 @@ from onward.errors import BackendUnavailable
 
 __all__ = ["FLOW_TABLES", "Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
-FLOW_TABLES = ("flows", "nodes", "parts", "members")
+FLOW_TABLES = ("flows", "nodes", "additions", "members")
 
 _LOCK_TIMEOUT = 60  # seconds to wait for another process that migrates
 _LOCK = (

@@ -248,13 +248,13 @@ CREATE TABLE IF NOT EXISTS onward_nodes (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- How many jobs were added to a node, by each call that added some: who adds waits for no other transaction.
-CREATE TABLE IF NOT EXISTS onward_parts (
+CREATE TABLE IF NOT EXISTS onward_additions (
     flow varchar(64) NOT NULL,
     node varchar(200) NOT NULL,
     id varchar(64) NOT NULL,                        -- of the first of these jobs
     at bigint NOT NULL,
     number int NOT NULL,
-    CONSTRAINT CHECK (number > 0 AND at BETWEEN 0 AND 253402300799999999),
+    CONSTRAINT CHECK (number >= 0 AND at BETWEEN 0 AND 253402300799999999),
     PRIMARY KEY (flow, node, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
