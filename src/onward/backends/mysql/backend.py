@@ -28,7 +28,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
-from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, leave_to_sweep, settle_fenced
+from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, settle_fenced
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.flows import MySQLFlows, MySQLFlowSteps
@@ -47,6 +47,7 @@ from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flow_members import leave_to_completed
 from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import SqlLimits
 from onward.backends.sql.notes import ServerNotes
@@ -144,7 +145,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         def look(tx: Transaction) -> bool:
             if tx.ask("lease_owner", **fence).rows() or not tx.ask("is_completed", **fence).value():
                 return False
-            if lease.member:  # a caller's transaction has left its flow to the next look
+            if lease.member:  # a caller's transaction has left its flow to this look
                 touch(tx.touched, tx.ask("end_members", ids=[lease.envelope.id]).rows())
             return True
 
@@ -171,7 +172,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         slot = _CALLERS_SLOTS + zlib.crc32(settlement.lease.envelope.id.encode()) % _CALLERS_SLOTS
         tx = OnCallersConnection(run, self._sql, self._moved, slot=slot)
-        return settle_fenced(tx, settlement, leave_to_sweep)
+        return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
 

@@ -1876,6 +1876,7 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
 
 -- name: nodes_now
 -- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
+-- (One that has run can if a job was added late, and a step is left.)
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
        node.failed OR node.state IN ('waiting', 'open')
                       AND (SELECT true
@@ -1885,7 +1886,7 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
                                                    AND done.state = failed.state LIMIT 1) AS one
                             LIMIT 1) IS TRUE,
        node.swept,
-       node.state NOT IN ('completed', 'failed')
+       (node.state NOT IN ('completed', 'failed') OR node.swept IS NOT NULL)
        AND (SELECT true FROM onward_jobs
              WHERE onward_jobs.flow IS NOT NULL AND (onward_jobs.flow, onward_jobs.node) >= (node.flow, node.name)
                AND (onward_jobs.flow, onward_jobs.node) <= (node.flow, node.name)
@@ -2166,8 +2167,11 @@ SELECT id FROM (
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+-- An addition of none tells of a job that a caller completed: the process may have died before it could look.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
-SELECT flow.id, flow.name, flow.unswept, age.left_open
+SELECT flow.id, flow.name,
+       flow.unswept OR (SELECT true FROM onward_additions WHERE onward_additions.flow = flow.id AND number = 0 LIMIT 1) IS TRUE,
+       age.left_open
   FROM onward_flows AS flow
  CROSS JOIN LATERAL (SELECT NOT flow.closed
                             AND greatest(flow.created_at, (SELECT max(added_at) FROM onward_additions
