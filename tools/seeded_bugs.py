@@ -2185,16 +2185,15 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
     ),
     Mutant(
-        "M260",
+        "M280",
         "a claim goes on by limits that are changing (mysql)",
         (Edit(f"{MYSQL}/lanes.py", "        if self._kept.rows():\n", "        if self._kept.rows() is not None:\n"),),
         (
-            f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
-            f"{LANES_ON_MYSQL}::TestInterleavings::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",
+            f"{LANES_ON_MYSQL}::TestStripes::test_no_job_with_a_lane_starts_while_a_limit_changes_and_plain_queues_go_on",
         ),
     ),
     Mutant(
-        "M261",
+        "M281",
         "the commit of a claim is sent before it takes a key (postgres)",
         (
             Edit(
