@@ -75,7 +75,7 @@ class Onward(SteersJobs):
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._signaller, self._explainer, self.limits = parts.signaller, parts.explainer, parts.limits
         self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
-        self.schedule, self._closed = parts.declarations.declare, False
+        self.schedule, self.check_deploy, self._closed = parts.declarations.declare, parts.gate.check, False
 
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; without this the first use does.

@@ -44,6 +44,7 @@ from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
+from onward.operate.deploy.gate import DeployGate
 from onward.operate.flows import FlowControl
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
@@ -124,6 +125,7 @@ class Parts:
         self._notes = notes_of(self.backend)
         self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
+        self._records = records
         self.dead_letters = DeadLetters(
             self.inspection,
             self.client,
@@ -209,6 +211,15 @@ class Parts:
             flows=self.flows,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
+        )
+
+        self.gate = DeployGate(
+            self.backend,
+            self.inspection,
+            self._runtime,
+            self._records,
+            declared=self._booker.declared,
+            refuse_to_run=self.refuse_to_run,
         )
 
     def _make_runner(self) -> None:

@@ -366,9 +366,10 @@ def test_a_flow_that_was_stored_though_its_enqueue_failed_runs_once(monkeypatch)
             flow.enqueue()
     program.jobs.drain()
 
-    assert asyncio.run(flow.aenqueue()).state() == "completed"
+    handle = asyncio.run(flow.aenqueue())
     program.jobs.drain()
     assert program.log == ["a", "b"]
+    assert (handle.state(), handle.record().jobs, handle.counts()[State.COMPLETED]) == ("completed", 2, 2)
 
 
 def test_the_nodes_of_a_long_chain_are_named_at_once():
@@ -728,6 +729,56 @@ class TestBatches:
 
         assert program.log == []
         assert [flow.state for flow in program.jobs.flows.list()] == (["cancelled"] if count > 1_000 else [])
+
+    @pytest.mark.parametrize("lost", ["enqueue", "extend_flow", "close_flow"])
+    def test_a_batch_whose_filling_the_store_does_not_answer_is_cancelled(self, monkeypatch, lost):
+        """It may be stored, in part: it must not wait for a day, and then tell of a success."""
+        program = Program(enqueue_timeout=0.1)
+        backend, calls = program.jobs.backend, []
+        verb = getattr(backend, lost)
+
+        def without_an_answer(*args, **kwargs):
+            calls.append(lost)
+            verb(*args, **kwargs) if lost == "enqueue" else None
+            raise BackendUnavailable("the answer is lost")
+
+        fill = program.jobs.batch("lost", on_success=program.note.call("done"))
+        with monkeypatch.context() as patched:
+            patched.setattr(program.jobs.client._commit, "_enqueue", without_an_answer) if lost == "enqueue" else None
+            patched.setattr(backend, lost, without_an_answer)
+            with pytest.raises(BackendUnavailable), fill as batch:
+                batch.add_many(program.note, ((str(number),) for number in range(1_500)))
+
+        program.jobs.drain()
+        assert calls
+        assert batch.handle.state() == "cancelled"
+        assert "done" not in program.log
+
+    def test_a_batch_of_which_jobs_were_not_stored_does_not_go_on_without_them(self, monkeypatch):
+        program = Program(enqueue_timeout=0.1)
+        fill = program.jobs.batch("partly")
+        with pytest.raises(FlowError, match="fill another one"), fill as batch:  # noqa: PT012  the block is what raises
+            batch.add_many(program.note, [("a",)] * 1_000)
+            with monkeypatch.context() as patched:
+                patched.setattr(program.jobs.backend, "extend_flow", _unavailable)
+                with pytest.raises(BackendUnavailable):
+                    batch.add_many(program.note, [("b",)] * 1_000)
+            with pytest.raises(FlowError, match="could not be stored: fill another one"):
+                batch.add(program.note, "c")
+
+        assert batch.handle.state() == "cancelled"
+
+    def test_a_block_that_raises_while_the_store_is_away_raises_what_it_raised(self, monkeypatch, caplog):
+        program = Program(enqueue_timeout=0.1)
+        fill = program.jobs.batch("away")
+        caplog.set_level(logging.WARNING, logger="onward")
+        with pytest.raises(ZeroDivisionError), fill as batch:  # noqa: PT012  the block is what raises
+            batch.add_many(program.note, ((str(number),) for number in range(1_000)))
+            monkeypatch.setattr(program.jobs.backend, "cancel_flow", _unavailable)
+            _ = 1 / 0
+
+        assert "could not be cancelled" in caplog.text
+        assert batch.id in caplog.text
 
     def test_jobs_are_added_inside_the_block_only(self, program):
         batch = program.jobs.batch("closed", on_finish=program.note.call("over"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onward.cli import (
+    check_deploy,
     completion,
     config,
     dead,
@@ -56,6 +57,7 @@ TREE: tuple[Command | Group, ...] = (
     *maintenance.COMMANDS,
     forget.COMMAND,
     migrate.COMMAND,
+    check_deploy.COMMAND,
     move.COMMAND,
     keys.GROUP,
     *config.COMMANDS,

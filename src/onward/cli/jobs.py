@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onward.cli import output, stacks, timeline, values
+from onward.cli import check_deploy, output, stacks, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -250,5 +250,6 @@ GROUP = Group(
                 argument("--reason", "why; it is kept with the job", metavar="TEXT", default="cancelled by request"),
             ),
         ),
+        check_deploy.SIGNATURES,
     ),
 )

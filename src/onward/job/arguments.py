@@ -15,7 +15,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -35,8 +35,16 @@ _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
 
 
+DoesNotFitCode = Literal["missing_argument", "unknown_argument", "misfit"]
+
+
 class DoesNotFit(Exception):
     """Arguments that fit another version of a job, the one for which they were enqueued, but not this one."""
+
+    def __init__(self, told: str, code: DoesNotFitCode = "misfit", parameter: str = "") -> None:
+        super().__init__(told)
+        self.code = code
+        self.parameter = parameter
 
 
 class Arguments:
@@ -51,6 +59,7 @@ class Arguments:
         "_required",
         "_unannotated",
         "secrets",
+        "struct",
         "takes_context",
     )
 
@@ -70,8 +79,8 @@ class Arguments:
         self.secrets = tuple(sorted(each for p in parameters for each in _secrets_of(p, hints.get(p.name))))
         self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
-            struct = _struct(name, parameters, hints)
-            self._decode = msgspec.json.Decoder(struct, dec_hook=_decode_hook).decode
+            self.struct = _struct(name, parameters, hints)  # a field for each parameter
+            self._decode = msgspec.json.Decoder(self.struct, dec_hook=_decode_hook).decode
         except TypeError as error:
             raise DefinitionError(f"job {name!r}: its parameters cannot travel as JSON: {error}") from None
 
@@ -128,13 +137,14 @@ class Arguments:
         job, another = f"job {self._name!r}", "it was enqueued by another version of the code, so"
         if missing := sorted(self._required - given.keys()):
             fix = f"{another} give the parameter a default, or run that version until its jobs are done"
-            return DoesNotFit(f"{job} has no value for parameter {missing[0]!r}: {fix}")
+            return DoesNotFit(f"{job} has no value for parameter {missing[0]!r}: {fix}", "missing_argument", missing[0])
         if unknown := sorted(given.keys() - self._names):
             fix = f"{another} keep the parameter, or run that version until its jobs are done"
-            return DoesNotFit(f"{job} has no parameter {unknown[0]!r:.100}: {fix}")
+            return DoesNotFit(f"{job} has no parameter {unknown[0]!r:.100}: {fix}", "unknown_argument", unknown[0])
         problem = " ".join(str(error).split())
         if place := _PLACE.match(problem):
-            return DoesNotFit(f"{job}: parameter {place[2]!r} does not fit this version of the code: {place[1]}")
+            told = f"{job}: parameter {place[2]!r} does not fit this version of the code: {place[1]}"
+            return DoesNotFit(told, "misfit", place[2])
         return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1537,9 +1537,10 @@ SELECT id FROM (
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
--- A part of none tells of a job that a caller completed: the process may have died before it could look.
+-- An addition of none tells of a job that a caller completed: the process may have died before it could look.
 SELECT id, name,
-       unswept OR EXISTS (SELECT 1 FROM onward_parts AS part FORCE INDEX (PRIMARY) WHERE part.flow = running.id AND part.number = 0),
+       unswept OR EXISTS (SELECT 1 FROM onward_additions AS addition FORCE INDEX (PRIMARY)
+                           WHERE addition.flow = running.id AND addition.number = 0),
        NOT closed AND added_at <= :now - :left_open
   FROM (SELECT flow.id, flow.name, flow.unswept, flow.closed,
                CASE WHEN closed THEN 0
