@@ -65,6 +65,8 @@ ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
 SECRETS = "tests/application/test_secrets.py"
 HOOKS = "tests/application/test_hooks.py"
+OTEL = "tests/integrations/test_otel.py"
+SENTRY = "tests/integrations/test_sentry.py"
 CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
 ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
@@ -905,6 +907,42 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a stamp overrules the meta of the call",
         (Edit("src/onward/client/stamps.py", "{**stamped, **meta}", "{**meta, **stamped}"),),
         ("tests/application/test_stamps.py::test_the_callers_own_keys_win_and_then_the_later_stamp",),
+    ),
+    Mutant(
+        "M264",
+        "an integration that raises fails the job",
+        (Edit("src/onward/integrations/quietly.py", "        return None\n", "        raise\n"),),
+        (f"{OTEL}::test_a_span_that_raises_at_its_end_hides_no_error",),
+    ),
+    Mutant(
+        "M265",
+        "a snoozed or cancelled run is an error to traces and reports",
+        (
+            Edit(
+                "src/onward/integrations/quietly.py",
+                "    return not isinstance(error, JobStopped) and not waits(error)\n",
+                "    return True\n",
+            ),
+        ),
+        (f"{OTEL}::test_only_a_failed_run_is_an_error",),
+    ),
+    Mutant(
+        "M266",
+        "a report to Sentry has the secrets of arguments",
+        (
+            Edit(
+                "src/onward/integrations/sentry.py",
+                'storable(ctx.scrub(value.get("value") or ""))',
+                'value.get("value")',
+            ),
+        ),
+        (f"{SENTRY}::test_secrets_of_arguments_are_in_no_event",),
+    ),
+    Mutant(
+        "M267",
+        "what was not stored leaves its span to the next enqueue",
+        (Edit("src/onward/client/client.py", "                self.letters.stamps.unsent(error)\n", ""),),
+        (f"{OTEL}::test_what_is_not_stored_has_a_span_with_the_error_and_the_next_has_one_of_its_own",),
     ),
     Mutant(
         "M65",

@@ -36,3 +36,12 @@ def test_the_example_of_limits_starts_what_may_start(request):
 
     assert ran.returncode == 0, ran.stderr
     assert "The bank is back: the probe succeeds, and all 8 are completed." in ran.stdout
+
+
+def test_the_example_of_a_trace_has_one_from_the_request_to_both_runs(request):
+    example = request.config.rootpath / "examples/integrations.py"
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "charging order 7 (charge, attempt 2)" in ran.stdout
+    assert "4 spans, one trace." in ran.stdout

@@ -331,6 +331,7 @@ def test_a_tracer_that_raises_fails_no_job_and_is_logged_once(jobs, caplog):
     assert len(lines) == len(set(lines)) <= 2
 
 
+@pytest.mark.promise("S155")
 def test_a_span_that_raises_at_its_end_hides_no_error(traced, spans, monkeypatch):
     from opentelemetry.sdk.trace import Span
 
@@ -386,6 +387,37 @@ def test_an_application_without_it_sends_the_same_bytes(open_app):
     assert b"meta" not in sealed.data
     assert not plain.client.letters.stamps.used
     assert plain.client.letters.registry.hooks in (None, ())
+
+
+class TestStatements:
+    """Of SQLite, as the connection ran them."""
+
+    @pytest.fixture
+    def store(self):
+        return "sqlite"
+
+    def test_a_trace_costs_no_statement(self, open_app, spans):
+        plain, traced = open_app(), open_app(namespace="traced")
+        otel.install(traced, tracer_provider=spans.provider)
+
+        counts = [self.count(jobs) for jobs in (plain, traced)]
+
+        assert counts[0] == counts[1] > 4
+        assert spans.all() == ["process default", "send default"]
+
+    def count(self, jobs):
+        jobs.connect()
+        statements = []
+        with jobs.backend._connections.tidying() as writer, jobs.backend._reading() as reading:
+            for connection in (writer, reading._connection):
+                connection.set_trace_callback(statements.append)
+
+        @jobs.job
+        def work() -> None: ...
+
+        work.enqueue()
+        jobs.drain()
+        return len(statements)
 
 
 def test_what_is_wrong_is_refused_with_the_fix(jobs):
