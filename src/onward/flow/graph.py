@@ -35,6 +35,7 @@ __all__ = [
     "before",
     "behind",
     "culprit",
+    "has_ended",
     "in_order",
     "is_stopped",
     "planned",
@@ -159,6 +160,11 @@ def all_over(nodes: Iterable[Node]) -> bool:
 def is_stopped(node: Node) -> bool:
     """Return whether ``stop_on_failure`` ends this node when another one fails."""
     return node.when == "succeeded"
+
+
+def has_ended(node: Node) -> bool:
+    """Return whether all jobs of a node have ended, so that one which is live there was added later."""
+    return node.state in (NodeState.COMPLETED, NodeState.FAILED)
 
 
 def culprit(nodes: Mapping[str, Node], node: Node) -> str:

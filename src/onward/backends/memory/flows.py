@@ -13,7 +13,7 @@ from onward.backends.memory.flow_tables import MemoryFlow
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.base.logs import get_logger
-from onward.flow.graph import Node, NodeState, advance, all_over, culprit, is_stopped, planned, reset
+from onward.flow.graph import Node, NodeState, advance, all_over, culprit, has_ended, is_stopped, planned, reset
 from onward.job.membership import FlowPlan
 from onward.job.states import State
 
@@ -73,6 +73,7 @@ def _look(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
 
 
 def _step(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
+    _open_anew(store, flow, now)
     if flow.stop_on_failure and not flow.stopped:
         flow.stopped = any(node.failed for node in flow.nodes.values())
     live = store.flows.live
@@ -83,11 +84,22 @@ def _step(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
     return swept > 0 or bool(moved)
 
 
+def _open_anew(store: MemoryStore, flow: MemoryFlow, now: int) -> None:
+    """Let nodes that were over, and to which a replayed job has added, go by the rules anew, as by a replay."""
+    ended = [node for node in flow.nodes.values() if has_ended(node) and (flow.id, node.name) in store.flows.live]
+    if names := {node.name for node in ended if not _ends(flow, node)}:
+        _begin_anew(store, flow, names, now)
+
+
+def _ends(flow: MemoryFlow, node: Node) -> bool:
+    """Return whether all jobs of a node are to end."""
+    return flow.cancelled is not None or (flow.stopped and is_stopped(node))
+
+
 def _sweep_node(store: MemoryStore, flow: MemoryFlow, node: Node, now: int) -> bool:
     """Make the waiting jobs of a node due, or cancel them, as its state says; return whether there were any."""
     place = flow.id, node.name
-    stopped = flow.stopped and is_stopped(node)
-    if flow.cancelled is not None or stopped:
+    if _ends(flow, node):
         reason = flow.cancelled or "its flow stopped: a job failed"
         jobs = [store.live[job_id] for job_id in sorted(store.flows.live[place])]
         return sum(_end(store, job, reason, now) for job in jobs) > 0
@@ -252,6 +264,8 @@ class MemoryFlows:
             flow = self._store.flows.rows.get(flow_id)
             if flow is None:
                 return None
+            if flow.row().state == "completed":
+                return 0
             nodes = [node for node in flow.nodes.values() if node.state is not NodeState.COMPLETED]
             again = {node.name: _revive_all(self._store, flow, node.name, now) for node in nodes}
             _begin_anew(self._store, flow, set(again), now)
