@@ -45,6 +45,7 @@ class Hooked:
         self.secrets = entry.secrets
         self.decoded = entry.decoded
         self.check = entry.check
+        self.fit = entry.fit
         self.bound = entry.bound
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:

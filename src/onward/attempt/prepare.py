@@ -11,10 +11,10 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, p
 from onward.attempt.growing import flow_of
 from onward.attempt.hooked import Hooked
 from onward.attempt.notebook import steps_of
+from onward.attempt.resolve import Obstacle, impossible, overdrawn, resolve
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, from_micros
 from onward.base.failure import Failure, describe, kind_of, name_of, storable
-from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
     DecryptionKeyMissing,
@@ -23,8 +23,8 @@ from onward.errors import (
     SignatureRejected,
 )
 from onward.job.context import AsyncJobContext, JobContext
-from onward.job.envelope import Letter, open_sealed
-from onward.job.lease import LARGEST_COUNT, Hold, Lease
+from onward.job.envelope import Letter
+from onward.job.lease import Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
 from onward.job.registry import Entry, NotAllowed
 
@@ -35,9 +35,10 @@ _LONGEST_HOLD_WAIT = 30.0
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Verify and open a leased job and find its handler; or return the outcome of a job that cannot or need not run."""
-    counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
-    if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
-        return _impossible(lease)
+    wrong = impossible(lease.token, lease.attempts, lease.crashes, lease.interruptions, lease.waits)
+    if wrong is not None:
+        dead, failure = Dead(wrong, cause="rejected", ran=False), Failure("ImpossibleCounters", wrong)
+        return Attempt(lease=lease, outcome=dead, failure=failure)
     try:
         return _prepared(lease, runtime)
     except Exception as error:  # noqa: BLE001  one job's bytes never end a worker
@@ -45,27 +46,15 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
 
 
 def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    try:
-        letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
-        if letter.enc is not None:
-            letter = runtime.encryption.open(letter)
-            lease = msgspec.structs.replace(lease, private=True)
-    except EnvelopeTooNew as error:
-        return _too_new(lease, error, runtime)
-    except DecryptionKeyMissing as error:
-        return _locked(lease, error, runtime)
-    except EnvelopeError as error:
-        return _rejected(lease, error, runtime)
-    if lease.spent is not None:
+    found = resolve(lease.envelope, runtime)
+    letter = found.letter
+    if letter is not None and letter.enc is not None:
+        lease = msgspec.structs.replace(lease, private=True)
+    if letter is not None and lease.spent is not None:
         return _spent(lease, lease.spent, letter, runtime)
-    entry: Entry | None = runtime.registry.find(letter.job)
-    if entry is None:
-        return _unknown(lease, letter, runtime)
-    refused = runtime.registry.refusal(entry, letter.job, letter.queue)
-    if refused is not None:
-        failure = Failure(name_of(NotAllowed), refused)
-        return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
-    terms = _terms(letter, entry, runtime)
+    if isinstance(found, Obstacle):
+        return _stopped(lease, found, runtime)
+    entry, letter, terms = found.entry, found.letter, found.terms
     lease, outcome = _not_now(lease, letter, terms, runtime)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
@@ -75,15 +64,28 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     return Ready(lease, letter, entry, terms, context)
 
 
-def _impossible(lease: Lease) -> Attempt:
-    counters = (
-        f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, "
-        f"interruptions {lease.interruptions}, waits {lease.waits}"
-    )
-    reason = f"its counters hold what no worker writes: {counters}"
-    return Attempt(
-        lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)
-    )
+def _stopped(lease: Lease, obstacle: Obstacle, runtime: Runtime) -> Attempt:
+    """Return the outcome of a job that cannot run here: it is parked for another worker, or discarded."""
+    letter, reason = obstacle.letter, obstacle.reason
+    if letter is None:
+        assert obstacle.error is not None
+        return _unopened(lease, obstacle.error, runtime)
+    if obstacle.kind == "unknown":
+        return _unknown(lease, letter, reason, runtime)
+    dead, failure = Dead(reason, cause="refused", ran=False), Failure(name_of(NotAllowed), reason)
+    return Attempt(lease=lease, letter=letter, outcome=dead, failure=failure)
+
+
+def _unopened(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
+    """Park a job for a worker that has its key or its version, but not for ever; discard any other.
+
+    What is too new waits for ever unless signatures are required: then it cannot be verified.
+    """
+    waits = isinstance(error, EnvelopeTooNew | DecryptionKeyMissing)
+    ends = runtime.requires_signatures or not isinstance(error, EnvelopeTooNew)
+    if not waits or (ends and has_waited(lease, runtime)):
+        return _rejected(lease, error, runtime)
+    return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
@@ -97,20 +99,6 @@ def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
     return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
-def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """Park a job for a worker of its version.  Where signatures are required, not for ever: it cannot be verified."""
-    if runtime.requires_signatures and has_waited(lease, runtime):
-        return _rejected(lease, error, runtime)
-    return Attempt(lease=lease, outcome=parked(lease, str(error)))
-
-
-def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """Park a job for a worker that has its key, but not for ever."""
-    if has_waited(lease, runtime):
-        return _rejected(lease, error, runtime)
-    return Attempt(lease=lease, outcome=parked(lease, str(error)))
-
-
 def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
     """Store only the dead letter of a job that was given up before."""
     reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
@@ -118,28 +106,12 @@ def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attem
     return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
-def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
+def _unknown(lease: Lease, letter: Letter, reason: str, runtime: Runtime) -> Attempt:
     """Park a job for a worker that knows it, but not for ever: a deployment that is half done must lose no job."""
-    reason = f"job {letter.job!r} is not registered here: is its module imported?"
     if has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)
         return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
-
-
-def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
-    definition = entry.definition
-    retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
-    retry = letter.retry if letter.retry is not None else definition.retry
-    if retry is None:
-        retry = runtime.queue_retry.get(letter.queue, runtime.default_retry)
-    return Terms(
-        max_retries=runtime.default_max_retries if retries is None else retries,
-        retry=retry,
-        discard_on=definition.discard_on,
-        retry_on=definition.retry_on,
-        timeout=letter.timeout if letter.timeout is not None else definition.timeout,
-    )
 
 
 def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tuple[Lease, Outcome | None]:
@@ -154,10 +126,8 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tu
             return lease, skipped
     if lease.hold is Hold.BUSY:
         return lease, Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
-    if lease.attempts > terms.max_retries:
-        reason = f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
-        return lease, Dead(reason, cause="spent", ran=False)
-    return lease, None
+    spent = overdrawn(lease.attempts, terms)
+    return lease, None if spent is None else Dead(spent, cause="spent", ran=False)
 
 
 def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:

@@ -119,6 +119,8 @@ class FlowStarter:
     def decoded(self, payload: bytes | msgspec.Raw) -> FlowTemplate:
         return _decode(payload)
 
+    fit = decoded
+
     def check(self, payload: bytes) -> None:
         raise ArgumentError(
             f"{START} is Onward's own job: give a schedule a flow, jobs.schedules.create(name, cron, flow)"

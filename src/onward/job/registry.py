@@ -94,6 +94,10 @@ class Entry(Protocol):
 
     def check(self, payload: bytes) -> None: ...
 
+    def fit(self, payload: bytes | msgspec.Raw) -> object:
+        """Raise what a run would raise for a payload that its code cannot be called with; run none of that code."""
+        ...
+
 
 class FunctionEntry:
     """A decorated function."""
@@ -111,6 +115,7 @@ class FunctionEntry:
             _refuse_awaiting_context(function, definition.name)
         self.returns = returns_of(function)
         self.check = self.arguments.check
+        self.fit = self.arguments.unpack
         self.secrets = self.arguments.secrets
         given = definition.unique_key
         self.unique_key = None if given is None else UniqueKey(definition.name, given, self.arguments)
@@ -158,8 +163,10 @@ class HandlerEntry:
         admit: Callable[[Any], Any] | None = getattr(self.handler, "admit", None)
         return payload if admit is None else admit(payload)
 
-    def check(self, payload: bytes) -> None:
+    def check(self, payload: bytes | msgspec.Raw) -> None:
         self.handler.check(msgspec.json.decode(payload))
+
+    fit = check
 
     def decoded(self, payload: bytes | msgspec.Raw) -> Any:
         decoded: Callable[[Any], Any] | None = getattr(self.handler, "decoded", None)

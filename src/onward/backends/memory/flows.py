@@ -13,7 +13,7 @@ from onward.backends.memory.flow_tables import MemoryFlow
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.base.logs import get_logger
-from onward.flow.graph import Node, NodeState, advance, all_over, culprit, has_ended, is_stopped, planned, reset
+from onward.flow.graph import Node, NodeState, advance, all_over, is_stopped, planned, reset, why_not_needed
 from onward.job.membership import FlowPlan
 from onward.job.states import State
 
@@ -73,7 +73,6 @@ def _look(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
 
 
 def _step(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
-    _open_anew(store, flow, now)
     if flow.stop_on_failure and not flow.stopped:
         flow.stopped = any(node.failed for node in flow.nodes.values())
     live = store.flows.live
@@ -84,22 +83,11 @@ def _step(store: MemoryStore, flow: MemoryFlow, now: int) -> bool:
     return swept > 0 or bool(moved)
 
 
-def _open_anew(store: MemoryStore, flow: MemoryFlow, now: int) -> None:
-    """Let nodes that were over, and to which a replayed job has added, go by the rules anew, as by a replay."""
-    ended = [node for node in flow.nodes.values() if has_ended(node) and (flow.id, node.name) in store.flows.live]
-    if names := {node.name for node in ended if not _ends(flow, node)}:
-        _begin_anew(store, flow, names, now)
-
-
-def _ends(flow: MemoryFlow, node: Node) -> bool:
-    """Return whether all jobs of a node are to end."""
-    return flow.cancelled is not None or (flow.stopped and is_stopped(node))
-
-
 def _sweep_node(store: MemoryStore, flow: MemoryFlow, node: Node, now: int) -> bool:
     """Make the waiting jobs of a node due, or cancel them, as its state says; return whether there were any."""
     place = flow.id, node.name
-    if _ends(flow, node):
+    stopped = flow.stopped and is_stopped(node)
+    if flow.cancelled is not None or stopped:
         reason = flow.cancelled or "its flow stopped: a job failed"
         jobs = [store.live[job_id] for job_id in sorted(store.flows.live[place])]
         return sum(_end(store, job, reason, now) for job in jobs) > 0
@@ -107,12 +95,10 @@ def _sweep_node(store: MemoryStore, flow: MemoryFlow, node: Node, now: int) -> b
     if node.state is NodeState.WAITING or not jobs:
         return False
     for job in jobs:
-        if node.state is NodeState.SKIPPED:
-            store.finish(job, State.CANCELLED, now, "not needed")
-        elif node.state is NodeState.OPEN:
+        if node.state is NodeState.OPEN:
             store.open_member(job, due_now(job.available_at, now), now)
         else:
-            store.finish(job, State.CANCELLED, now, f"node {culprit(flow.nodes, node)} failed")
+            store.finish(job, State.CANCELLED, now, why_not_needed(flow.nodes, node))
     return True
 
 

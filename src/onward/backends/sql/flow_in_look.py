@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from onward.backend import FlowRow
 from onward.backends.sql.flow_rows import as_json, flow_row, nodes_by_flow
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.logs import get_logger
 from onward.errors import BackendRefused
-from onward.flow.graph import Node, NodeState, advance, has_ended, is_stopped, reset
+from onward.flow.graph import Node, NodeState, advance, is_stopped
 
 __all__ = [
     "COUNTED_REPLAY",
@@ -29,8 +27,6 @@ logger = get_logger("onward")
 
 LIVE_NODES = (NodeState.WAITING, NodeState.OPEN)
 NOT_NEEDED = (NodeState.PASSED_OVER, NodeState.SKIPPED)
-_replace = msgspec.structs.replace
-
 REPLAY, COUNTED_REPLAY = 1, 2  # the failed jobs of a node are replayed; a retry of the flow counts them
 
 
@@ -102,7 +98,6 @@ def read_flows(flow_ids: list[str]) -> NamedSteps[list[FlowInLook]]:
 
 def advance_flow(flow: FlowInLook) -> bool:
     """Apply the rules once; return whether a node has changed."""
-    _open_anew(flow)
     if flow.row.stop_on_failure and not flow.stopped and any(node.failed for node in flow.nodes.values()):
         flow.stopped = True
         for node in filter(is_stopped, flow.nodes.values()):
@@ -116,19 +111,6 @@ def advance_flow(flow: FlowInLook) -> bool:
     unneeded = {name for name, node in flow.nodes.items() if node.state in NOT_NEEDED and name in flow.live}
     flow.swept |= {name: "" for name in unneeded if name not in flow.swept}
     return bool(moved)
-
-
-def _open_anew(flow: FlowInLook) -> None:
-    """Let nodes that were over, and to which a replayed job has added, go by the rules anew, as by a replay."""
-    names = {name for name, node in flow.nodes.items() if has_ended(node) and name in flow.live and not flow.ends(node)}
-    if names:
-        for node in reset(tuple(flow.nodes.values()), names, lambda name: flow.nodes[name].failed):
-            if node.name in names:
-                flow.nodes[node.name] = node
-            else:
-                flow.nodes[node.name] = _replace(node, failed=False)
-                flow.replay(node.name, REPLAY)
-        flow.begin_anew()
 
 
 def write_flows(flows: Sequence[FlowInLook]) -> NamedSteps[bool]:

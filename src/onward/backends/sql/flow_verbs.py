@@ -170,7 +170,7 @@ class SqlFlows:
         Returns how many jobs the last retry of this flow has replayed: sweeps and the ends of jobs take steps, too.
         """
         while self._steps_left(flow_id)[0]:
-            looked = self._write(lambda tx: self._looked(tx, {(flow_id, None)}))
+            looked = self._write(lambda tx: self._swept(tx, (flow_id, "", True, False)))
             if not looked.unswept:
                 break  # that was the last, or the flow cannot be read
             if not looked.swept:
@@ -215,12 +215,7 @@ class SqlFlows:
     def _look_at_flows(self, tx: Any) -> None:
         """Look at every flow that a transaction has touched: the last that it does."""
         touched, tx.touched = tx.touched, set()
-        self._looked(tx, touched)
-
-    def _looked(self, tx: Any, touched: set[tuple[str, str | None]]) -> Looked:
-        looked: Looked = tx.run_steps(self._flow_steps.looking(touched))
-        self._opened(tx, looked)
-        return looked
+        self._opened(tx, tx.run_steps(self._flow_steps.looking(touched)))
 
     def _locked(self, tx: Any, flow_id: str) -> Rows:
         """Lock a flow, and return its row."""

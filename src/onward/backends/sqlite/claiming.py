@@ -96,13 +96,15 @@ def claim(
 
     Return the leases, whether another claim would find more at once, and whether jobs wait for slots of this process.
     """
-    jobs = _candidates(tx, claim, queues, released, seen)
+    promoted: set[str] = set()
+    jobs = _candidates(tx, claim, queues, released, seen, promoted=promoted)
     if jobs is not None:
         if jobs:
             tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
         return _leases(tx, jobs, owner, expires_at), False, False
     for queue in queues:
-        _promote_late(tx, queue, claim.limit)
+        if queue not in promoted:
+            _promote_late(tx, queue, claim.limit)
     found, limited = walk_lanes(tx, seen, claim, queues, released)
     jobs = _picked(tx, found.picks) if found.picks else []
     for name, among in (("claim_counted", True), ("claim", False)):
@@ -141,11 +143,17 @@ def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
 
 
 def _candidates(
-    tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str], seen: LanesSeen
+    tx: Transaction,
+    claim: Claim,
+    queues: Sequence[str],
+    released: frozenset[str],
+    seen: LanesSeen,
+    *,
+    promoted: set[str],
 ) -> list[_Job] | None:
     """Return the jobs to claim; a suspect only if it comes first, and then alone.
 
-    None if lanes or a limit decide in one of these queues.
+    None if lanes or a limit decide in one of these queues; then ``promoted`` names those in which this has promoted jobs.
     """
     if not seen.queues.isdisjoint(queues):
         return None
@@ -154,9 +162,11 @@ def _candidates(
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
         if wanted == 0 and tx.wakes:
             _promote_late(tx, queue, claim.limit)
+            promoted.add(queue)
             continue
         # One more than needed says whether to wake another worker: one that is woken for nothing delays the next wake.
         jobs = _first(tx, queue, wanted + len(released) + 1, claim.limit)
+        promoted.add(queue)
         if jobs is None:
             seen.queues.add(queue)
             return None

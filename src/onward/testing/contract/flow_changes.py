@@ -48,6 +48,19 @@ class FlowSteeringContract:
         assert backend.cancel_flow(stage.id, "again") is False
 
     @pytest.mark.promise("W77")
+    def test_a_flow_that_is_cancelled_while_a_large_node_opens_starts_no_more(self, backend, clock):
+        stage = FlowStage(backend, clock, a=Part(), b=Part(1_500, "a"))
+        stage.end("a", ack)
+        leases = stage.claim("b", limit=2)
+
+        assert backend.cancel_flow(stage.id, "not wanted") is True
+
+        assert stage.claim("b") == []
+        assert backend.member_counts(stage.id)["b"] == {State.EXECUTING: 2, State.CANCELLED: 1_498}
+        backend.settle([Settlement.cancelled(lease, "stopped") for lease in leases])
+        assert stage.state() == "cancelled"
+
+    @pytest.mark.promise("W77")
     def test_a_flow_that_is_cancelled_when_its_last_job_succeeds_all_the_same_is_completed(self, backend, clock):
         stage = FlowStage(backend, clock, a=Part())
         (lease,) = stage.claim("a")

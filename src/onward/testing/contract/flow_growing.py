@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onward.backend import LEFT_OPEN, Query
+from onward.job.states import State
 from onward.testing.contract.builders import ids
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.fencing import LostLease, however_it_was_lost
@@ -96,63 +97,20 @@ class GrowingContract:
         assert stage.state() == "failed"
 
     @pytest.mark.parametrize("end", [ack, abandon])
-    def test_a_replayed_member_adds_to_a_node_that_was_over_and_opens_it_anew(self, backend, clock, end):
-        """What has run there stays, and so does what has run behind it; what was passed over there has another chance."""
-        stage = FlowStage(
-            backend,
-            clock,
-            a=Part(),
-            b=Part(after="a", when="finished"),
-            c=Part(after="b", when="finished"),
-            d=Part(2, "ab"),
-        )
-        (failed,) = stage.end("a", abandon)
-        for node in "bc":
-            stage.end(node, end)
-        assert stage.state() == "failed"
-        backend.replay(Query(ids=(failed.envelope.id,)))
-        (lease,) = stage.claim("a")
+    def test_what_a_replayed_run_adds_to_a_node_that_is_over_does_not_wait_for_ever(self, backend, clock, end):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(1, "a", "finished"))
+        stage.end("a", abandon)
+        stage.end("b", end)
+        backend.replay(Query(ids=tuple(ids(stage.envelopes["a"]))))
+        lease, other = stage.claim("a")
 
-        backend.grow(lease, stage.make("b", 2))
+        (answer,) = backend.grow(lease, stage.make("b"))
 
-        assert stage.states()["b"] == "waiting"
-        assert stage.claim("b") == []
-        backend.settle([ack(lease)])
-        assert len(stage.end("b", ack)) == 2
-        assert stage.jobs("c") == [{ack: "completed", abandon: "discarded"}[end]]
-        assert stage.states()["d"] == {ack: "open", abandon: "passed_over"}[end]
-        if end is ack:
-            stage.end("d", ack)
-        assert stage.state() == {ack: "completed", abandon: "failed"}[end]
-
-    def test_what_a_replayed_member_had_added_before_opens_nothing(self, backend, clock):
-        stage = FlowStage(backend, clock, a=Part(), b=Part(0, "a", "finished"))
-        (lease,) = stage.claim("a")
-        children = stage.make("b")
-        backend.grow(lease, children)
-        backend.settle([abandon(lease)])
-        stage.end("b", ack)
-        backend.replay(Query(ids=(lease.envelope.id,)))
-        (again,) = stage.claim("a")
-
-        (answer,) = backend.grow(again, children)
-
-        assert answer.created is False
-        assert stage.states() == {"a": "open", "b": "completed"}
-
-    def test_a_member_of_a_cancelled_flow_opens_no_node_anew(self, backend, clock):
-        stage = FlowStage(backend, clock, a=Part(), b=Part(after="a", when="finished"))
-        (failed,) = stage.end("a", abandon)
-        stage.end("b", ack)
-        backend.replay(Query(ids=(failed.envelope.id,)))
-        (lease,) = stage.claim("a")
-        backend.cancel_flow(stage.id, "not wanted")
-
-        backend.grow(lease, stage.make("b"))
-        backend.settle([ack(lease)])
-
-        assert [job.reason for job in stage.stored("b")] == [None, "not wanted"]
-        assert stage.states() == {"a": "completed", "b": "completed"}
+        assert answer.created
+        late = stage.stored("b")[-1]
+        assert (late.state, late.reason) == (State.CANCELLED, "node b was over when the job was added")
+        backend.settle([ack(lease), ack(other)])
+        assert stage.row().over_at is not None
 
     @pytest.mark.promise("W75")
     def test_what_is_added_to_a_flow_that_stopped_is_cancelled(self, backend, clock):

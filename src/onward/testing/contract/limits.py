@@ -39,6 +39,15 @@ class RunningContract:
         backend.ack(first[0])
         assert len(claimed(backend)) == 1
 
+    def test_a_turn_promotes_up_to_its_limit_beside_a_queue_with_a_limit(self, backend, clock):
+        declare(backend, a_limit("slow", "queue", running=1))
+        backend.enqueue(some_envelopes(3, delay=60))
+        clock.advance(60)
+
+        result = turn(backend, queues=("default", "slow"), limit=1)
+
+        assert (result.promoted, len(result.leases)) == (1, 1)
+
     @every_settlement
     def test_every_way_a_lease_ends_gives_its_slot_back(self, backend, settlement):
         declare(backend, a_limit(running=1))

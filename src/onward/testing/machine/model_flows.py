@@ -60,8 +60,8 @@ class ModelFlow:
         return self.cancelled is not None or (self.stopped and self.nodes[name].when == "succeeded")
 
     def takes(self, name: str) -> bool:
-        """Return whether a job that is added to a node may ever run.  One that was over opens anew."""
-        return not self.ends(name) and self.nodes[name].state not in ("passed_over", "skipped")
+        """Return whether a job that is added to a node may ever run."""
+        return not self.ends(name) and not self.nodes[name].over
 
     def behind(self, names: Collection[str]) -> set[str]:
         """Return the nodes that come after one of these, directly or not."""
@@ -175,7 +175,6 @@ class ModelFlows:
 
     def _apply_rules(self, flow: ModelFlow) -> bool:
         """Rules 1, 2 and 4; return whether a node has changed."""
-        self._open_anew(flow)
         if flow.stop_on_failure and any(node.failed for node in flow.nodes.values()):
             flow.stopped = True
         before = [node.state for node in flow.nodes.values()]
@@ -187,14 +186,6 @@ class ModelFlows:
         after = [node.state for node in flow.nodes.values()]
         self.events.update(f"node {new}" for old, new in zip(before, after, strict=True) if old != new)
         return before != after
-
-    def _open_anew(self, flow: ModelFlow) -> None:
-        """Let nodes that were over, and to which a replayed job has added, go by the rules anew."""
-        ended = [name for name, node in flow.nodes.items() if node.state in ("completed", "failed")]
-        names = [name for name in ended if self.members(flow, name) and not flow.ends(name)]
-        if names:
-            self._begin_anew(flow, names)
-            self.events["node opened anew"] += len(names)
 
     def members(self, flow: ModelFlow, name: str) -> list[ModelJob]:
         """Return the live jobs of a node."""

@@ -48,35 +48,8 @@ do
     return flow.cancelled or (flow.state.stopped and node.when == 'succeeded')
   end
 
-  -- Let chosen nodes, by their places, and those behind them, go by the rules anew.  `todo`: what is left to do with the jobs of a
-  -- chosen node, by its state.
-  local function restart(flow, chosen, todo)
-    for place, what in pairs(graph.reset(flow.nodes, chosen)) do
-      local node = flow.nodes[place]
-      node.todo, node.cursor = what == 'behind' and TODO.REVIVE_BEHIND or todo(node), ''
-      node.failed = node.todo < TODO.REVIVE and has_failed(node)
-      if what ~= 'open' then node.state = NODE.WAITING end
-    end
-    flow.state.stopped, flow.state.over_at, flow.cancelled = false, 0, false
-    hash(flow.key, 'cancelled', false)
-    zset('flows:running', flow.id, 0)
-  end
-
-  -- Let nodes that were over, and to which a replayed job has added, go by the rules anew, as by a replay.
-  local function open_anew(flow)
-    local chosen = {}
-    for place, node in ipairs(flow.nodes) do
-      local has_ended = node.state == NODE.COMPLETED or node.state == NODE.FAILED
-      if has_ended and node.todo == TODO.SWEEP and not ends(flow, node) and exists(P .. 'members:' .. flows.place_of(node)) then
-        chosen[place] = true
-      end
-    end
-    if next(chosen) then restart(flow, chosen, function() return TODO.SWEEP end) end
-  end
-
   -- Apply the rules once.  Whether a node has changed.
   local function advance(flow)
-    open_anew(flow)
     if flow.stop_on_failure and not flow.state.stopped then
       for _, node in ipairs(flow.nodes) do flow.state.stopped = flow.state.stopped or node.failed end
       for _, node in ipairs(flow.state.stopped and flow.nodes or {}) do
@@ -155,8 +128,7 @@ do
     node.todo = #page < flows.room and 0 or TODO.SWEEP
     node.cursor = node.todo > 0 and page[#page] or ''
     flows.room = flows.room - #page
-    local reason = all_end and (flow.cancelled or 'its flow stopped: a job failed')
-      or (node.state == NODE.SKIPPED and 'not needed' or 'node ' .. graph.culprit(flow.nodes, node) .. ' failed')
+    local reason = all_end and (flow.cancelled or 'its flow stopped: a job failed') or graph.why_not_needed(flow.nodes, node)
     local gone = 0
     load(page)
     for _, id in ipairs(page) do
@@ -257,7 +229,15 @@ do
     for name in pairs(names) do
       if flow.by_name[name] then chosen[flow.by_name[name]] = true end
     end
-    restart(flow, chosen, todo)
+    for place, what in pairs(graph.reset(flow.nodes, chosen)) do
+      local node = flow.nodes[place]
+      node.todo, node.cursor = what == 'behind' and TODO.REVIVE_BEHIND or todo(node), ''
+      node.failed = node.todo < TODO.REVIVE and has_failed(node)
+      if what ~= 'open' then node.state = NODE.WAITING end
+    end
+    flow.state.stopped, flow.state.over_at, flow.cancelled = false, 0, false
+    hash(flow.key, 'cancelled', false)
+    zset('flows:running', flow.id, 0)
     is_lenient = true
     flows.look_at(flow, now)
   end
