@@ -26,6 +26,7 @@ class Mutant(NamedTuple):
 
 SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
+IN_STEPS = "tests/backends/sqlite/test_flows.py::TestSteps"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 GRAPHS = "tests/flow/test_graph.py"
@@ -2320,7 +2321,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/backends/sql/flows.py",
-                "if ended and node.state in _LIVE:",
+                "if ended and node.state in LIVE_NODES:",
                 "if ended and node.state in ():",
             ),
         ),
@@ -2331,7 +2332,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a flow that is retried goes on being cancelled (SQL)",
         (
             Edit(
-                "src/onward/backends/sql/flows.py",
+                "src/onward/backends/sql/flow_in_look.py",
                 "self.stopped, self.cancelled, self.over = False, None, False",
                 "self.stopped, self.over = False, False",
             ),
@@ -2463,5 +2464,35 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{FLOWS_ON_POSTGRES}::TestCallersTransactions::{WHILE_A_CALLER}",),
+    ),
+    Mutant(
+        "M253",
+        "a node is over when its live jobs have ended, while its failed ones are still being replayed (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flow_in_look.py",
+                "return name in self.live or name in self.replays",
+                "return name in self.live",
+            ),
+        ),
+        (f"{IN_STEPS}::test_what_comes_after_stays_shut_while_failed_jobs_are_still_to_be_replayed",),
+    ),
+    Mutant(
+        "M254",
+        "a retry replays all failed jobs of a node in one transaction (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                '"after": flow.swept[node.name], "limit": room}\n        found',
+                '"after": flow.swept[node.name], "limit": (room := 10**9)}\n        found',
+            ),
+        ),
+        (f"{IN_STEPS}::test_a_retry_replays_a_thousand_jobs_in_each_transaction",),
+    ),
+    Mutant(
+        "M255",
+        "a retry of a completed flow begins its retention anew (SQL)",
+        (Edit("src/onward/backends/sql/flow_verbs.py", 'if flows[0].state == "completed":', "if False:"),),
+        (f"{ON_SQLITE}::test_a_retry_of_a_completed_flow_changes_nothing",),
     ),
 )

@@ -14,6 +14,7 @@ from onward.backends.sql.flows import STEP
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import a_lease, a_session, an_envelope, ids
 from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from tests.backends.flows_in_steps import RetriesInTransactions
 from tests.waiting import eventually
 
 MANY = 2 * STEP + 500
@@ -301,6 +302,10 @@ def test_a_member_that_settles_while_its_flow_is_cancelled_does_not_hold_that_up
 
 
 # Steps of a thousand
+
+
+class TestRetries(RetriesInTransactions):
+    """The locks of a flow and its jobs are free between two steps."""
 
 
 def test_a_large_node_opens_in_steps_that_its_own_jobs_take(backend, clock):
