@@ -2133,8 +2133,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{POSTGRES}/lanes.py",
-                "is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)",
-                "is_unchanged = None in got",
+                "        if not self._kept.value():  # limits are changing",
+                "        if self._kept.value() is None:  # limits are changing",
             ),
         ),
         (f"{LANES_ON_POSTGRES}::TestChanges::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",),
@@ -2162,7 +2162,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M240",
         "claims under way are not counted by the first limit of a job (postgres)",
-        (Edit("src/onward/backends/sql/limits.py", '        tx.ask("stop_claims")\n', '        tx.ask("limits")\n'),),
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));\n",
+                "SELECT 1;\n",
+            ),
+        ),
         (f"{LANES_ON_POSTGRES}::TestFirstLimits::test_a_claim_under_way_is_counted_by_the_first_limit[before-job]",),
     ),
     Mutant(
@@ -2171,13 +2177,34 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MYSQL}/queries.sql",
-                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;\n",
-                "SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY);\n",
+                "SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;\n",
+                "SELECT number FROM onward_stripes WHERE number = 0;\n",
             ),
         ),
         (
             f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
         ),
+    ),
+    Mutant(
+        "M260",
+        "a claim goes on by limits that are changing (mysql)",
+        (Edit(f"{MYSQL}/lanes.py", "        if self._kept.rows():\n", "        if self._kept.rows() is not None:\n"),),
+        (
+            f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
+            f"{LANES_ON_MYSQL}::TestInterleavings::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",
+        ),
+    ),
+    Mutant(
+        "M261",
+        "the commit of a claim is sent before it takes a key (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/lanes.py",
+                "all(pick.job.id in named and pick.job.id in view.keyless for pick in picks)",
+                "all(pick.job.id in view.keyless for pick in picks)",
+            ),
+        ),
+        (f"{LANES_ON_POSTGRES}::test_a_key_of_a_job_that_was_not_seen_is_taken_before_the_commit",),
     ),
     Mutant(
         "M242",

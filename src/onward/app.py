@@ -121,7 +121,7 @@ class Onward(SteersJobs):
 
     def stamp(self, stamp: S, /) -> S:
         """Call a function of the job's name, in the caller's context, for each job enqueued; add the result to its meta."""
-        self.client.letters.stamp(stamp)
+        self.client.letters.stamps.add(stamp)
         return stamp
 
     def define(self, handler: str, payload: Any = None) -> Builder:

@@ -27,6 +27,7 @@ from onward.errors import (
 )
 from onward.telemetry import JobEnqueued
 from onward.testing import FakeClock
+from tests.servers.redis import emptied
 
 KEY = "2026-11:" + "k" * 43
 
@@ -280,9 +281,46 @@ class TestRefused:
         with pytest.raises(FlowNotFound, match="there is no flow 'nowhere'"):
             program.jobs.flows.get("nowhere")
         handle = program.jobs.flow("never-enqueued").handle
-        for ask in (handle.state, handle.cancel, handle.retry, handle.nodes, handle.wait, handle.record):
+        asks = (handle.state, handle.cancel, handle.retry, handle.nodes, handle.wait, handle.record)
+        for ask in (*asks, handle.counts, handle.progress):
             with pytest.raises(FlowNotFound):
                 ask()
+
+    @pytest.fixture(params=["memory", "sqlite", "redis"])
+    def any_program(self, request, tmp_path):
+        urls = {
+            "memory": lambda: "memory://",
+            "sqlite": lambda: f"sqlite:///{tmp_path}/jobs.db",
+            "redis": lambda: emptied(request.getfixturevalue("any_redis")),
+        }
+        program = Program(urls[request.param]())
+        yield program
+        program.jobs.close()
+
+    @pytest.mark.parametrize("flow_id", [None, 7, b"flow", ["flow"], "", "\ud800", "a\nb", "x" * 10_000])
+    def test_what_is_no_id_names_no_flow(self, any_program, flow_id):
+        with pytest.raises(FlowNotFound, match="there is no flow"):
+            any_program.jobs.flows.get(flow_id)
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            *({"limit": limit} for limit in (0, -1, "5", None, 2.5, True)),
+            *({"name": name} for name in (7, b"x", ["x"])),
+            *({"after": after} for after in (7, b"x")),
+            {"running": "yes"},
+        ],
+        ids=repr,
+    )
+    def test_what_no_list_can_be_asked_for(self, any_program, asked):
+        (name,) = asked
+        with pytest.raises(OptionError, match=f"^{name} "):
+            any_program.jobs.flows.list(**asked)
+
+    @pytest.mark.parametrize("name", [None, 7, ""])
+    def test_a_node_without_a_name(self, program, name):
+        with pytest.raises(FlowError, match="name of a node"):
+            program.jobs.flow("nameless").node(name)
 
     def test_memory_has_no_transaction_to_join(self, program):
         with pytest.raises(TransactionError):
@@ -311,6 +349,44 @@ def test_a_flow_whose_enqueue_failed_may_be_enqueued_again(monkeypatch):
             flow.enqueue()
 
     assert program.run(flow).state() == "completed"
+
+
+def test_a_flow_that_was_stored_though_its_enqueue_failed_runs_once(monkeypatch):
+    program = Program(enqueue_timeout=0.1)
+    flow = program.jobs.chain(program.note.call("a"), program.note.call("b"))
+    store = program.jobs.backend.enqueue
+
+    def without_an_answer(envelopes, *, retried=False):
+        store(envelopes, retried=retried)
+        raise BackendUnavailable("the answer is lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(program.jobs.client._commit, "_enqueue", without_an_answer)
+        with pytest.raises(BackendUnavailable):
+            flow.enqueue()
+    program.jobs.drain()
+
+    handle = asyncio.run(flow.aenqueue())
+    program.jobs.drain()
+    assert program.log == ["a", "b"]
+    assert (handle.state(), handle.record().jobs, handle.counts()[State.COMPLETED]) == ("completed", 2, 2)
+
+
+def test_the_nodes_of_a_long_chain_are_named_at_once():
+    """Not by trying the number of each that was named before."""
+    program, tried = Program(), []
+
+    class Nodes(dict):
+        def __contains__(self, name):
+            tried.append(name)
+            return super().__contains__(name)
+
+    flow = program.jobs.flow("long")
+    flow._nodes = Nodes()
+    for _ in range(100):
+        flow.add(program.note, "a")
+
+    assert len(tried) < 500
 
 
 def _unavailable(*_, **__):
@@ -653,6 +729,56 @@ class TestBatches:
 
         assert program.log == []
         assert [flow.state for flow in program.jobs.flows.list()] == (["cancelled"] if count > 1_000 else [])
+
+    @pytest.mark.parametrize("lost", ["enqueue", "extend_flow", "close_flow"])
+    def test_a_batch_whose_filling_the_store_does_not_answer_is_cancelled(self, monkeypatch, lost):
+        """It may be stored, in part: it must not wait for a day, and then tell of a success."""
+        program = Program(enqueue_timeout=0.1)
+        backend, calls = program.jobs.backend, []
+        verb = getattr(backend, lost)
+
+        def without_an_answer(*args, **kwargs):
+            calls.append(lost)
+            verb(*args, **kwargs) if lost == "enqueue" else None
+            raise BackendUnavailable("the answer is lost")
+
+        fill = program.jobs.batch("lost", on_success=program.note.call("done"))
+        with monkeypatch.context() as patched:
+            patched.setattr(program.jobs.client._commit, "_enqueue", without_an_answer) if lost == "enqueue" else None
+            patched.setattr(backend, lost, without_an_answer)
+            with pytest.raises(BackendUnavailable), fill as batch:
+                batch.add_many(program.note, ((str(number),) for number in range(1_500)))
+
+        program.jobs.drain()
+        assert calls
+        assert batch.handle.state() == "cancelled"
+        assert "done" not in program.log
+
+    def test_a_batch_of_which_jobs_were_not_stored_does_not_go_on_without_them(self, monkeypatch):
+        program = Program(enqueue_timeout=0.1)
+        fill = program.jobs.batch("partly")
+        with pytest.raises(FlowError, match="fill another one"), fill as batch:  # noqa: PT012  the block is what raises
+            batch.add_many(program.note, [("a",)] * 1_000)
+            with monkeypatch.context() as patched:
+                patched.setattr(program.jobs.backend, "extend_flow", _unavailable)
+                with pytest.raises(BackendUnavailable):
+                    batch.add_many(program.note, [("b",)] * 1_000)
+            with pytest.raises(FlowError, match="could not be stored: fill another one"):
+                batch.add(program.note, "c")
+
+        assert batch.handle.state() == "cancelled"
+
+    def test_a_block_that_raises_while_the_store_is_away_raises_what_it_raised(self, monkeypatch, caplog):
+        program = Program(enqueue_timeout=0.1)
+        fill = program.jobs.batch("away")
+        caplog.set_level(logging.WARNING, logger="onward")
+        with pytest.raises(ZeroDivisionError), fill as batch:  # noqa: PT012  the block is what raises
+            batch.add_many(program.note, ((str(number),) for number in range(1_000)))
+            monkeypatch.setattr(program.jobs.backend, "cancel_flow", _unavailable)
+            _ = 1 / 0
+
+        assert "could not be cancelled" in caplog.text
+        assert batch.id in caplog.text
 
     def test_jobs_are_added_inside_the_block_only(self, program):
         batch = program.jobs.batch("closed", on_finish=program.note.call("over"))

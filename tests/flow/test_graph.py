@@ -18,10 +18,10 @@ from onward.flow.graph import (
     all_over,
     before,
     behind,
-    culprit,
     in_order,
     planned,
     reset,
+    why_not_needed,
 )
 from onward.job.membership import NodePlan
 
@@ -202,7 +202,7 @@ class TestRules:
         changed = advance([first, second, third], lambda _: True, closed=True)
 
         assert [(node.name, node.state) for node in changed] == [("c", P)]
-        assert culprit({"a": first, "b": second}, third) == "a"
+        assert why_not_needed({"a": first, "b": second}, changed[0]) == "node a failed"
 
     @pytest.mark.parametrize(
         ("when", "ends", "becomes"),

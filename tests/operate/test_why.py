@@ -10,10 +10,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from onward import JobContext, Limit, Onward
-from onward.backend import AWAITS_NODE, JobPlace, KeyHolder, LimitRow, LimitState, QueueCounts, SessionState, StoredJob
+from onward.backend import (
+    AWAITS_NODE,
+    Claim,
+    JobPlace,
+    KeyHolder,
+    LimitRow,
+    LimitState,
+    QueueCounts,
+    Session,
+    SessionState,
+    StoredJob,
+    Turn,
+)
 from onward.base.clock import SECOND
 from onward.contract.description import LARGEST_DESCRIPTION, WorkerDescription
-from onward.flow.limits import Bounds
+from onward.flow.limits import Bounds, rate_of
 from onward.flow.room import FOREVER
 from onward.job.states import LIVE, State
 from onward.operate.why.case import Besides, Case, Described, KnownSettings
@@ -110,6 +122,27 @@ def test_every_code_has_its_story_and_says_what_to_do(code):
     assert reason.code == code, reason
     assert reason.text.endswith((".", ")"))
     assert reason.fix or reason.until or code in ("completed", "behind", "first_in_line")
+
+
+@pytest.mark.promise("S128")
+def test_a_job_that_is_due_much_later_waits_for_its_time_and_not_for_a_token_of_its_key():
+    jobs = Onward("memory://", clock=FakeClock())
+
+    @jobs.job(limit=Limit(rate="1/min", by="tenant"))
+    def render(tenant: str) -> None: ...
+
+    with jobs:
+        declared = LimitRow(kind="key", name="render", declared=Bounds(rate=rate_of("1/min", None)))
+        jobs.backend.open_session(Session(owner="w", limits=(declared,)))
+        render.enqueue("acme")
+        claim = Turn(owner="w", claim=Claim(queues=("default",), limit=5))
+        assert len(jobs.backend.turn(claim).leases) == 1
+        tomorrow, now = render.using(delay="1d").enqueue("acme"), render.enqueue("acme")
+        jobs.backend.turn(claim)
+
+        assert jobs.why(now.id).then[0] == "throttled", "booked for its token"
+        reason = jobs.why(tomorrow.id)
+        assert (reason.code, reason.until) == ("not_due", jobs.get(tomorrow.id).available_at)
 
 
 def test_the_codes_are_the_rules_in_their_order():

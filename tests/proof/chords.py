@@ -31,8 +31,6 @@ def of_workers(store: Any, folder: Path, *, members: int, tell: Tell) -> Ledger:
     log.touch()
     with closing(Onward(url).connect()) as client:
         backend: Any = client.parts().backend
-        if not backend.capabilities.flows:
-            return Ledger(name, {"waits for the capability flows": 1}, {})
         calls = shop(client)
         memory: list[int] = []
         with Fleets(url, log, _APP, number=_SUPERVISORS) as fleets:

@@ -94,8 +94,6 @@ def of_processes_under_fire(
     log.touch()
     with closing(Onward(url, max_crashes=1000).connect()) as client:
         backend: Any = client.parts().backend
-        if not backend.capabilities.flows:
-            return Ledger(f"flows under fire on {scheme_of(url)}", {"waits for the capability flows": 1}, {})
         begun = time.monotonic()
         with Fleets(url, log, _APP, number=supervisors, errors=errors) as fleets:
             people = _People(client, backend, dice)

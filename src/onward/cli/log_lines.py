@@ -18,7 +18,7 @@ Format = Literal["text", "json"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 # The fields that `logging` sets on every record.
-_FACTS = ("event", "job_id", "job", "queue", "attempt", "duration_ms")
+_FACTS = ("event", "job_id", "job", "queue", "attempt", "duration_ms", "trace_id")
 
 
 def log_handler(log_format: Format, pattern: str | None = None) -> logging.Handler:

@@ -7,5 +7,5 @@ commit for many threads); then what comes back: `results_of_many`, `record` and 
 unreadable).  `builder` is ``jobs.define(...)``.
 Schedules: `schedules` (a specification, sealed, and the jobs made of it), `booking` (store the jobs of the next ticks:
 the ticker of a worker calls it).  Flows: `flow_source`, `flow_builder`, `batch`, `flow_handle`, `run_flow` (inside a
-handler).
+handler), `flow_template` (the flow of a schedule).
 """

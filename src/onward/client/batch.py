@@ -11,15 +11,18 @@ from typing import Any, Never, Self
 
 from onward.backend import Enqueued
 from onward.base.failure import kind_of, storable
+from onward.base.logs import get_logger
 from onward.client.bound_job import Call, each_of
 from onward.client.flow_builder import with_plan
 from onward.client.flow_handle import FlowHandle
 from onward.client.flow_source import FlowSource, checked_flag, checked_name
-from onward.errors import ArgumentError, FlowError
+from onward.errors import ArgumentError, BackendError, FlowError
 from onward.job.envelope import Envelope
 from onward.job.membership import FlowPlan, NodePlan, When
 
 __all__ = ["MEMBERS", "Batch"]
+
+logger = get_logger("onward")
 
 MEMBERS = "members"
 CHUNK = 1_000
@@ -53,6 +56,7 @@ class Batch:
         self._waiting: list[Envelope] = []
         self._state = "new"  # then "filled" inside the block, and "closed"
         self._is_stored = False
+        self._failure: BaseException | None = None  # of a write: what it wrote is not known
         self._storing = threading.Lock()  # a task that is cancelled leaves the thread that stores its chunk behind
 
     def add(self, job: Any, /, *args: Any, **keywords: Never) -> None:
@@ -91,6 +95,8 @@ class Batch:
 
     def _accept(self, envelopes: list[Envelope]) -> bool:
         """Keep jobs until there is a chunk of them; return whether there is."""
+        if self._failure is not None:
+            raise self._incomplete()
         if self._state != "filled":
             raise FlowError(
                 f"batch {self.name} is {'closed' if self._state == 'closed' else 'not open'}: add jobs inside its block, "
@@ -106,14 +112,21 @@ class Batch:
                 self._store(chunk, closed=False)
 
     def _store(self, envelopes: list[Envelope], *, closed: bool) -> None:
-        if self._is_stored:
-            self._source.client.enqueue_by(self._extend, envelopes)
-            return
+        try:
+            if self._is_stored:
+                self._source.client.enqueue_by(self._extend, envelopes)
+            else:
+                self._source.client.enqueue(self._planned(envelopes, closed=closed))
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._is_stored = True
+
+    def _planned(self, envelopes: list[Envelope], *, closed: bool) -> list[Envelope]:
         nodes = [NodePlan(name=MEMBERS)]
         nodes += [NodePlan(name=node, after=(MEMBERS,), when=_WHENS[node]) for node in self._calls]
         plan = FlowPlan(name=self.name, nodes=tuple(nodes), stop_on_failure=self._stop_on_failure, closed=closed)
-        self._source.client.enqueue(with_plan([*envelopes, *self._callbacks], plan))
-        self._is_stored = True
+        return with_plan([*envelopes, *self._callbacks], plan)
 
     def _extend(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         answers = self._source.store.extend_flow(self.id, envelopes, retried=retried)
@@ -147,11 +160,19 @@ class Batch:
         await asyncio.to_thread(self.__exit__, kind, error, traceback)  # the thread goes on if this task is cancelled
 
     def _end(self, error: BaseException | None) -> None:
-        """Store the rest and close the batch; or cancel it, if its block raised."""
+        """Store the rest and close the batch; or cancel it, if its block raised or jobs of it could not be stored."""
+        try:
+            if error is None:
+                self._store_rest()
+        except BaseException as failure:
+            self._cancel(failure)
+            raise
         if error is not None:
-            if self._is_stored:
-                self._source.store.cancel_flow(self.id, storable(f"the block that filled it raised {kind_of(error)}"))
-            return
+            self._cancel(error)
+
+    def _store_rest(self) -> None:
+        if self._failure is not None:
+            raise self._incomplete() from self._failure
         rest, self._waiting = self._waiting, []
         if not self._is_stored:
             if rest or self._callbacks:
@@ -160,6 +181,17 @@ class Batch:
         if rest:
             self._store(rest, closed=False)
         self._source.client.enqueue_by(self._close, ())
+
+    def _cancel(self, error: BaseException) -> None:
+        if not self._is_stored and self._failure is None:
+            return
+        try:
+            self._source.store.cancel_flow(self.id, storable(f"the block that filled it raised {kind_of(error)}"))
+        except BackendError as failure:
+            logger.warning("batch %s %s could not be cancelled: cancel it later: %s", self.name, self.id, failure)
+
+    def _incomplete(self) -> FlowError:
+        return FlowError(f"batch {self.name} is cancelled: jobs of it could not be stored: fill another one")
 
     def __repr__(self) -> str:
         return f"<Batch {self.name} {self.id}>"

@@ -83,7 +83,11 @@ class Client:
         if in_the_way.get() is self._backend:
             raise waits_for_itself()
         with uninterrupted():  # a handler that enqueues may be interrupted, but not here
-            answers = (commit or self._commit).submit(envelopes) if envelopes or commit else []
+            try:
+                answers = (commit or self._commit).submit(envelopes) if envelopes or commit else []
+            except BaseException as error:
+                self.letters.stamps.unsent(error)
+                raise
             self.count(envelopes, answers)
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
                 for envelope, answer in zip(envelopes, answers, strict=True):
@@ -102,6 +106,8 @@ class Client:
 
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
         """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
+        if self.letters.stamps.used:
+            self.letters.stamps.sent(envelopes)
         if len(envelopes) == 1:  # nearly always
             self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
             return

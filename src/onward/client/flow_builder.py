@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, get_args, overload
 
@@ -50,7 +52,8 @@ class FlowBuilder:
         self._nodes: dict[str, NodePlan] = {}
         self._jobs: dict[str, Job[..., Any, Any, Any]] = {}  # by node
         self._envelopes: list[Envelope] = []
-        self._stored = False
+        self._numbers: Counter[str] = Counter()  # the last one behind a job's name
+        self._tried = self._stored = False
 
     @overload
     def add(
@@ -121,21 +124,24 @@ class FlowBuilder:
 
     def node(self, name: str, *, after: After = None, when: When = "succeeded") -> FlowNode[Any]:
         """Add a node without jobs: running jobs before it add them, with ``ctx.flow``."""
-        plan = self._planned(name, name, after, when)
+        plan = self._planned("", checked_name(name, "name of a node"), after, when)
         self._nodes[plan.name] = plan
         return FlowNode(plan.name, self)
 
     def enqueue(self) -> FlowHandle:
         """Store the flow with all of its jobs in one write, all or nothing.  Returns when it is durable."""
-        self._source.client.enqueue(self.sealed())
+        sealed, client, was_tried = self.sealed(), self._source.client, self._tried
+        self._tried = True
+        if was_tried:
+            client.enqueue_by(self._source.enqueue_again, sealed)
+        else:
+            client.enqueue(sealed)
         self._stored = True
         return self.handle
 
     async def aenqueue(self) -> FlowHandle:
         """Store the flow without blocking the event loop."""
-        await self._source.client.aenqueue(self.sealed())
-        self._stored = True
-        return self.handle
+        return await asyncio.to_thread(self.enqueue)
 
     @property
     def handle(self) -> FlowHandle:
@@ -215,12 +221,11 @@ class FlowBuilder:
 
     def _unused(self, job: str) -> str:
         """Return the job's name, with a number if another node has it."""
-        if job not in self._nodes:
-            return job
-        number = 2
-        while f"{job}-{number}" in self._nodes:
-            number += 1
-        return checked_name(f"{job}-{number}", "name of a node")
+        name = job
+        while name in self._nodes:
+            self._numbers[job] = max(2, self._numbers[job] + 1)
+            name = f"{job}-{self._numbers[job]}"
+        return checked_name(name, "name of a node")
 
     def __repr__(self) -> str:
         return f"<FlowBuilder {self.name} of {len(self._nodes)} nodes>"

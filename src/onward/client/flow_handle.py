@@ -87,6 +87,8 @@ class FlowHandle:
         counts = Counter(dict.fromkeys(State, 0))
         for each in self._member_counts().values():
             counts.update(each)
+        if not counts.total():
+            self._row()  # raises if there is none
         return dict(counts)
 
     def progress(self) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from onward.backend import Backend, FlowRow, Inspection, KeepsFlows, Query, StoredJob
+from onward.backend import Backend, Enqueued, Envelope, FlowRow, Inspection, KeepsFlows, Query, StoredJob
+from onward.base.failure import storable
 from onward.base.names import job_name
 from onward.client.bound_job import Call, HandleSource, Job
 from onward.client.client import Client
@@ -45,13 +46,17 @@ class FlowSource:
 
     def row(self, flow_id: str) -> FlowRow:
         """Return a flow; raise if there is none."""
-        found = self.store.flow(flow_id)
+        found = self.store.flow(flow_id) if _is_text(flow_id) else None
         if found is None:
             raise FlowNotFound(
                 f"there is no flow {flow_id!r:.60}: it was pruned, it is in another store, or the transaction that enqueued "
                 f"it is not committed"
             )
         return found
+
+    def enqueue_again(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        """Store jobs of which it is not known whether they are stored: those that are, even if they have ended, are left."""
+        return self._backend.enqueue(envelopes, retried=True)
 
     def own(self, job: Any) -> Job[..., Any, Any, Any]:
         """Return a job of this application, given as such or as the function that was made one."""
@@ -142,6 +147,11 @@ def checked_flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise OptionError(f"{what} must be True or False, not {value!r:.60}")
     return value
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether every store can carry this: text, and no half of a character."""
+    return isinstance(value, str) and storable(value) == value
 
 
 def node_among(node: Any, names: Iterable[str], row: FlowRow) -> str:

@@ -15,7 +15,7 @@ from onward.base.ids import IdMaker
 from onward.base.names import job_name, queue_name
 from onward.base.names import key as checked_key
 from onward.client.laning import Lanes
-from onward.client.stamps import Stamp, Stamps
+from onward.client.stamps import Stamps
 from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
@@ -56,22 +56,15 @@ class LetterWriter:
         self._sign = keys.signing.sign
         self._clock = clock
         self._new_id = IdMaker(clock)
-        self._stamps: Stamps | None = None
+        self.stamps = Stamps()
 
     def new_id(self) -> str:
         """Make an id."""
         return self._new_id()
 
-    def stamp(self, stamp: Stamp) -> None:
-        """Call a function for each letter from now on, and add what it returns to the letter's meta."""
-        if self._stamps is None:
-            self._stamps = Stamps(stamp)
-        else:
-            self._stamps.add(stamp)
-
     def adopt_hooks(self, other: LetterWriter) -> None:
         """Stamp letters, and enter hooks around attempts, as another application does."""
-        self._stamps, self.registry.hooks = other._stamps, other.registry.hooks
+        self.stamps, self.registry.hooks = other.stamps, other.registry.hooks
 
     @property
     def capabilities(self) -> Capabilities:
@@ -112,14 +105,14 @@ class LetterWriter:
         timed = options.delay or options.expires_in is not None or definition.expires_in is not None
         rule = self.lanes.rule(definition.name)
         laned = rule is not None and rule.differs
-        if timed or laned or key_of is not None or self._stamps is not None:
+        if timed or laned or key_of is not None or self.stamps.used:
             return each
         file, ring = self._keys.file, self._keys.look()
         form = self._form(definition, options, into)
 
         def fill(payloads: Sequence[bytes], ids: Sequence[str] | None = None) -> list[Envelope]:
             nonlocal form, ring
-            if self._stamps is not None:  # since this was made
+            if self.stamps.used:  # since this was made
                 return each(payloads, ids)
             if file is not None and (current := file.look()) is not ring:
                 form, ring = self._form(definition, options, into), current
@@ -334,12 +327,19 @@ class LetterWriter:
         return self._settings.idempotency_ttl if options.idempotency_ttl is None else options.idempotency_ttl
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
-        delay = round(options.delay * SECOND)
         # Here, not in `_letter`: a template is no call, and would be another with each stamp.
-        if self._stamps is not None:
-            meta = self._stamps.under(letter.meta, letter.job)
+        if not self.stamps.used:
+            return self._sealed(letter, options)
+        try:
+            meta = self.stamps.under(letter.meta, letter.job)
             lane, cost = self.lanes.of_call(letter.name or letter.job, bytes(letter.payload), meta, options.lane)
-            letter = msgspec.structs.replace(letter, meta=meta, lane=lane, cost=cost)
+            return self._sealed(msgspec.structs.replace(letter, meta=meta, lane=lane, cost=cost), options)
+        except BaseException as error:
+            self.stamps.unsent(error)
+            raise
+
+    def _sealed(self, letter: Letter, options: EnqueueOptions) -> Envelope:
+        delay = round(options.delay * SECOND)
         self._keys.look()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)

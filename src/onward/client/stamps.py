@@ -3,31 +3,69 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from onward.errors import DefinitionError, OptionError
 from onward.job.definition import checked_meta
+from onward.job.envelope import Envelope
 
-__all__ = ["Stamp", "Stamps"]
+__all__ = ["SendObserver", "Stamp", "Stamps"]
 
 Stamp = Callable[[str], Mapping[str, Any]]
+
+
+class SendObserver(Protocol):
+    """Sees jobs on their way to the store, in the context of the caller that enqueues.  No method of it raises."""
+
+    def stamp(self, job: str, /) -> Mapping[str, str]:
+        """Return what is added to the meta of a job: keys that begin with ``onward.``, which are Onward's own."""
+        ...
+
+    def sent(self, envelopes: Sequence[Envelope], /) -> None:
+        """Take note that jobs were stored; perhaps some that were never stamped."""
+        ...
+
+    def unsent(self, error: BaseException, /) -> None:
+        """Take note that what was stamped last is not stored."""
+        ...
 
 
 class Stamps:
     """What is called whenever a letter is sealed, in the thread and the context of the caller that enqueues."""
 
-    def __init__(self, first: Stamp) -> None:
-        self._stamps: tuple[Stamp, ...] = (_checked(first),)
+    def __init__(self) -> None:
+        self.used = False
+        self._stamps: tuple[Stamp, ...] = ()
+        self._observers: tuple[SendObserver, ...] = ()
 
     def add(self, stamp: Stamp) -> None:
+        """Call a function for each letter from now on, and add what it returns to the letter's meta."""
         self._stamps = (*self._stamps, _checked(stamp))
+        self.used = True
+
+    def observe(self, observer: SendObserver) -> None:
+        """Let an integration stamp each letter from now on, and hear what becomes of it."""
+        self._observers = (*self._observers, observer)
+        self.used = True
+
+    def sent(self, envelopes: Sequence[Envelope]) -> None:
+        """Tell observers that jobs are stored."""
+        for observer in self._observers:
+            observer.sent(envelopes)
+
+    def unsent(self, error: BaseException) -> None:
+        """Tell observers that what was stamped last is not stored."""
+        for observer in self._observers:
+            observer.unsent(error)
 
     def under(self, meta: Mapping[str, Any], job: str) -> dict[str, Any]:
         """Return meta with what the stamps add to it.  The caller's own keys win, then those of the later stamp."""
         stamped: dict[str, Any] = {}
         for stamp in self._stamps:
             stamped |= checked_meta(stamp(job), f"what the stamp {_name(stamp)!r} returned for job {job!r}")
+        for observer in self._observers:
+            stamped |= observer.stamp(job)
         return {**stamped, **meta}
 
 

@@ -21,7 +21,8 @@ with its `after`, `when`, state and `failed`; how many jobs of a node are live i
 - **Stopping.**  In a flow with `stop_on_failure` of which a job failed, and in one that was cancelled, waiting members
   are cancelled and running ones are asked to cancel: the former only in nodes with `succeeded`, the latter everywhere.
 - **Growing.**  A running member may add jobs to its own node and to those behind it (`grow`), under the fence of its
-  lease.  What it adds to a node that was passed over or skipped meanwhile is cancelled when its own node is over.
+  lease.  What it adds to a node that was passed over or skipped meanwhile is cancelled when its own node is over; what it
+  adds to one that has run already, because it was replayed, is cancelled at once.
 - **Retention.**  A finished member is not pruned, and is not made a tombstone, before its flow is over; then its age
   counts from there.  The rows of a flow that is over go with the last of its jobs.
 - **Replaying.**  A member that is replayed waits in its node.  The node and those behind it that were passed over or

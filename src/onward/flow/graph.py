@@ -34,11 +34,11 @@ __all__ = [
     "all_over",
     "before",
     "behind",
-    "culprit",
     "in_order",
     "is_stopped",
     "planned",
     "reset",
+    "why_not_needed",
 ]
 
 
@@ -161,9 +161,13 @@ def is_stopped(node: Node) -> bool:
     return node.when == "succeeded"
 
 
-def culprit(nodes: Mapping[str, Node], node: Node) -> str:
-    """Return the node for which this one was passed over."""
-    return next((name for name in node.after if nodes[name].state in FAILED), node.name)
+def why_not_needed(nodes: Mapping[str, Node], node: Node) -> str:
+    """Return why a job is cancelled that waits in this node, which is over."""
+    if node.state is NodeState.SKIPPED:
+        return "not needed"
+    if node.state is not NodeState.PASSED_OVER:
+        return f"node {node.name} was over when the job was added"
+    return f"node {next((name for name in node.after if nodes[name].state in FAILED), node.name)} failed"
 
 
 def before(nodes: Iterable[Node], name: str) -> list[str]:

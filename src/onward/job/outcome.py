@@ -31,7 +31,9 @@ __all__ = [
     "Snoozed",
     "decide",
     "failed",
+    "is_final",
     "is_listed",
+    "waits",
 ]
 
 
@@ -113,17 +115,22 @@ class Crashed(msgspec.Struct, frozen=True, tag=True):
 Outcome = Done | Skipped | RetryLater | Dead | Snoozed | Parked | Cancelled | Released | Crashed
 
 
-class Budget(Protocol):
+class Refusals(Protocol):
+    """The errors that a job is not retried after, from its definition."""
+
+    @property
+    def discard_on(self) -> tuple[type[BaseException], ...]: ...
+    @property
+    def retry_on(self) -> tuple[type[BaseException], ...] | None: ...
+
+
+class Budget(Refusals, Protocol):
     """What `decide` must know about a job, from its envelope, its definition and the defaults."""
 
     @property
     def max_retries(self) -> int: ...
     @property
     def retry(self) -> RetryPolicy: ...
-    @property
-    def discard_on(self) -> tuple[type[BaseException], ...]: ...
-    @property
-    def retry_on(self) -> tuple[type[BaseException], ...] | None: ...
 
 
 def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) -> Outcome:
@@ -159,6 +166,18 @@ def _suspension(error: BaseException) -> JobSuspended | None:
     return None
 
 
+def waits(error: BaseException) -> bool:
+    """Return whether a run that raised this goes on later, and has not failed: a sleep, a wait or a snooze."""
+    return _suspension(error) is not None or issubclass(type(error), Snooze)
+
+
+def is_final(error: BaseException, attempt: int, max_retries: int, job: Refusals) -> bool:
+    """Return whether no retry follows a run that failed with this.  Raises what a metaclass of the user's raises."""
+    if attempt > max_retries or issubclass(type(error), Discard):
+        return True
+    return not issubclass(type(error), Retry) and _not_retried(error, job) is not None
+
+
 def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
     """Return the outcome of a run that raised.  Never raises."""
     refusal, problem = None, None
@@ -174,7 +193,7 @@ def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead
     return RetryLater(delay.seconds, delay.problem or problem)
 
 
-def _not_retried(error: BaseException, job: Budget) -> str | None:
+def _not_retried(error: BaseException, job: Refusals) -> str | None:
     kind = type(error).__name__
     if is_listed(error, job.discard_on):
         return f"{kind} is not retried: it is listed in discard_on"

@@ -11,9 +11,9 @@ from onward.client.batch import Batch
 from onward.client.bound_job import Call
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_handle import FlowHandle, FlowRecord
-from onward.client.flow_source import FlowSource
+from onward.client.flow_source import FlowSource, checked_flag
 from onward.client.run_flow import AsyncRunFlow, RunFlow
-from onward.errors import FlowError
+from onward.errors import FlowError, OptionError
 
 __all__ = ["FlowControl"]
 
@@ -28,6 +28,8 @@ class FlowControl:
         self, *, name: str | None = None, running: bool = False, after: str | None = None, limit: int = 100
     ) -> Sequence[FlowRecord]:
         """Return a page of flows, the newest first.  The next page comes ``after`` the last id of this one."""
+        _check_page(name, after, limit)
+        checked_flag(running, "running")
         rows = self._source.store.flows(name=name, running=running, after=after, limit=limit)
         return [FlowRecord.of(row) for row in rows]
 
@@ -79,3 +81,11 @@ class FlowControl:
     def of_async_run(self, job_id: str, flow: str, node: str, grow: Callable[[Sequence[Any]], Any]) -> AsyncRunFlow:
         """Return the flow of a running async job."""
         return AsyncRunFlow(self.of_run(job_id, flow, node, grow))
+
+
+def _check_page(name: Any, after: Any, limit: Any) -> None:
+    for what, value in (("name", name), ("after", after)):
+        if value is not None and not isinstance(value, str):
+            raise OptionError(f"{what} must be text or None, not {value!r:.60}")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise OptionError(f"limit must be a whole number of at least 1, not {limit!r:.60}")

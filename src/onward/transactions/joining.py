@@ -74,6 +74,15 @@ class Joins:
             ) from error
         self.connected = True
 
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Tell what observes enqueueing if the jobs are not written."""
+        try:
+            yield
+        except BaseException as error:
+            self._client.letters.stamps.unsent(error)
+            raise
+
     def stored(self, letters: Letters[H], answers: Sequence[Enqueued]) -> H:
         """Count the jobs that were stored, and return the handles."""
         self._client.count(letters.envelopes, answers)
@@ -223,7 +232,10 @@ class Joined:
             self._recognized = True
 
     def _store(self, letters: Letters[H]) -> H:
-        stored = self._run(lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None)
+        with self._joins.sending():
+            stored = self._run(
+                lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None
+            )
         return self._joins.stored(letters, stored or [])
 
     def _run(self, steps: Callable[[Transacts, Style], Steps[T] | None]) -> T | None:
@@ -277,9 +289,10 @@ class AsyncJoined:
             self._recognized = True
 
     async def _store(self, letters: Letters[H]) -> H:
-        stored = await self._run(
-            lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None
-        )
+        with self._joins.sending():
+            stored = await self._run(
+                lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None
+            )
         return self._joins.stored(letters, stored or [])
 
     async def _run(self, steps: Callable[[Transacts, Style], Steps[T] | None]) -> T | None:

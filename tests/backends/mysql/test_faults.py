@@ -362,7 +362,7 @@ class TestLocks:
 
         def change_hands():
             sql("UPDATE onward_jobs SET owner = 'fresh', delivery = delivery + 1 WHERE id = %s", first)
-            sql("INSERT INTO onward_sessions VALUES ('fresh', %s, 30000000, 1, '', '')", 2**57)
+            sql("INSERT INTO onward_sessions VALUES ('fresh', %s, 30000000, 1, '', '', '')", 2**57)
 
         statements["lock_orphans"] = change_hands
 

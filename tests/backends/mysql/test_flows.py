@@ -491,6 +491,25 @@ def test_two_callers_store_flows_at_the_same_time_and_none_waits(shop, mariadb):
     assert [handle.state() for handle in handles] == ["running"] * 2
 
 
+def test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_theirs(backend, clock, mariadb):
+    stage = FlowStage(backend, clock, a=Part(3), b=Part(after="a"))
+    first, second, last = stage.claim("a")
+    with closing(mariadb.connect("jobs", autocommit=False)) as caller, caller.cursor() as cursor:
+
+        def run(statement):
+            cursor.execute(statement.sql, statement.values or None)
+            return cursor.fetchall() if cursor.description else ()
+
+        assert backend.settle_in(ack(first), "format", run).applied
+        assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
+        assert stage.states() == {"a": "open", "b": "waiting"}
+        caller.commit()
+
+    assert backend.completed(first)
+    assert stage.states() == {"a": "completed", "b": "open"}
+    assert [node.total for node in stage.row().nodes] == [3, 1]
+
+
 @pytest.mark.parametrize("found_out", [True, False])
 def test_a_member_completed_in_a_callers_snapshot_opens_what_comes_after(backend, clock, mariadb, caplog, found_out):
     stage = FlowStage(backend, clock, a=Part(2), b=Part(after="a"))

@@ -180,6 +180,48 @@ class TestInterleavings:
 
         assert set(seen) == {5}
 
+    def test_a_turn_that_stands_still_keeps_no_renewal_and_no_plain_claim_waiting(self, open_backend, sql):
+        """What sets the first limit waits for it.  Were sessions locked for that, all leases would expire meanwhile."""
+        ours, theirs, third = open_backend(), open_backend(), open_backend()
+        open_sessions(ours, theirs)
+        ours.enqueue(in_lane(5, "acme") + some_envelopes(9, queue="other"))
+        setting = threading.Thread(
+            target=third.set_limit, args=("job", "render", Bounds(running=5)), kwargs={"new": True}
+        )
+        done, seen = [], []
+
+        def go_on():
+            done.append(theirs.extend("theirs").alive)
+            leases = theirs.turn(Turn(owner="theirs", claim=Claim(queues=("other",), limit=9))).leases
+            done.append(len(leases))
+            done.append(all(answer.applied for answer in theirs.settle(list(map(Settlement.ack, leases)))))
+            theirs.open_session(a_session("new"))
+            done.append(theirs.reap())
+
+        others = threading.Thread(target=go_on)
+
+        def stand_still():
+            ours._transaction = plain
+            setting.start()
+            eventually(lambda: not setting.is_alive() or sql(WAITING))
+            others.start()
+            others.join(10)
+            seen.extend(done)
+
+        names, plain = [], ours._transaction
+        ours._transaction = lambda c: Interrupted(c, ours._sql, ours._moved, names, -1, None)
+        released = claim_of(ours, "ours")
+        ours.settle([Settlement.release(lease) for lease in released])
+        (leasing,) = (at for at, each in enumerate(names) if b"job.delivery = job.delivery + 1" in each)
+        names = []
+        ours._transaction = lambda c: Interrupted(c, ours._sql, ours._moved, names, leasing, stand_still)
+
+        assert len(claim_of(ours, "ours")) == 5
+
+        others.join(30)
+        setting.join(30)
+        assert seen == [True, 9, True, []]
+
     def test_no_start_is_charged_by_a_rate_that_is_gone(self, open_backend, between):
         ours, theirs = open_backend(), open_backend()
 
@@ -271,7 +313,7 @@ class TestStripes:
         def begin(*scopes):
             stack = ExitStack()
             cursor = stack.enter_context(other_session())
-            numbers = ",".join(str(stripe_of(scope)) for scope in scopes) or "number"
+            numbers = ",".join(str(stripe_of(scope)) for scope in scopes) or "nullif(number, 0)"
             cursor.execute(f"SELECT number FROM onward_stripes WHERE number IN ({numbers}) FOR UPDATE")
             cursor.fetchall()
             return stack
@@ -349,7 +391,7 @@ class TestStripes:
         assert claim_of(backend, lease.owner) == []
 
         backend._transaction = plain
-        assert not any(b"onward_stripes" in sql for sql in names)
+        assert not any(b"JOIN onward_stripes" in sql for sql in names)
 
     @pytest.mark.promise("L51")
     def test_a_claim_locks_no_more_than_it_may_and_says_that_there_is_more(self, backend):

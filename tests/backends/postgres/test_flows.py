@@ -332,6 +332,25 @@ class TestCallersTransactions:
 
         self._check(jobs, asyncio.run(enqueue()), ran, commits=commits)
 
+    def test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_theirs(self, backend, clock, url):
+        stage = FlowStage(backend, clock, a=Part(3), b=Part(after="a"))
+        first, second, last = stage.claim("a")
+        with psycopg.connect(url) as caller:
+
+            def run(statement):
+                cursor = caller.execute(statement.sql, statement.values or None)
+                return cursor.fetchall() if cursor.description else ()
+
+            assert backend.settle_in(ack(first), "format", run).applied
+            caller.execute("SELECT count(*) FROM onward_flows")  # it stays open
+
+            assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
+            assert stage.states() == {"a": "open", "b": "waiting"}
+
+        assert backend.completed(first)
+        assert stage.states() == {"a": "completed", "b": "open"}
+        assert [node.total for node in stage.row().nodes] == [3, 1]
+
     @pytest.mark.parametrize("level", list(psycopg.IsolationLevel)[1:])
     @pytest.mark.parametrize("found_out", [True, False])
     def test_a_member_that_a_caller_completes_opens_what_comes_after_whatever_its_snapshot_is(

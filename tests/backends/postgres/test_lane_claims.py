@@ -22,13 +22,14 @@ from tests.backends.postgres.stepping import Side, SteppedBackend, in_order
 from tests.waiting import eventually
 
 # What two claims of one limit can do to each other is decided by these; the others go along with the one before.
-CLAIM = ["walk_lanes", "lock_scopes", "running_in", "take", "commit"]
+CLAIM = ["keep_limits", "lock_scopes", "running_in", "take", "commit"]
 REAP = ["end_expired_sessions", "orphans", "settle", "commit"]
 PASSING = (
     "begin",
     "lock_session",
     "promote",
     "claim",
+    "walk_lanes",
     "pinned",
     "try_gates",
     "line_heads",
@@ -38,6 +39,7 @@ PASSING = (
 )
 PASSING += ("limits", "choose_limit", "lock_gate", "put_gate")
 CHANGE = ["lock_limits", "commit"]
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 TWO_CLAIMS = list(itertools.combinations(range(2 * len(CLAIM)), len(CLAIM)))
 CLAIM_AND_CHANGE = list(itertools.combinations(range(2 * len(CLAIM) + len(CHANGE)), len(CLAIM)))
 CLAIM_AND_REAP = list(itertools.combinations(range(len(CLAIM) + len(REAP)), len(CLAIM)))
@@ -326,8 +328,7 @@ class TestQueueLimits:
             target=backend.set_limit, args=("queue", "default", Bounds(running=5)), kwargs={"new": True}
         )
         setting.start()
-        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        eventually(lambda: sql(waiting) or not setting.is_alive())
+        eventually(lambda: sql(WAITING) or not setting.is_alive())
         claiming.let_on()
         setting.join(30)
 
@@ -363,13 +364,11 @@ class TestFirstLimits:
             target=backend.set_limit, args=(kind, "render", Bounds(running=5)), kwargs={"new": True}
         )
         setting.start()
-        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        eventually(lambda: sql(waiting) or not setting.is_alive())
+        eventually(lambda: sql(WAITING) or not setting.is_alive())
         other = []
         claims = threading.Thread(target=lambda: other.extend(claimed(sides[1], owner="second")))
         sides[1].side = None
         claims.start()
-        eventually(lambda: len(sql(waiting)) > 1 or not claims.is_alive())
         while claiming.can_go_on:
             claiming.let_on()
         setting.join(30)
@@ -377,6 +376,39 @@ class TestFirstLimits:
 
         assert len(other) == 1
         assert executing(backend) == 5
+
+    def test_a_turn_that_stands_still_keeps_no_renewal_and_no_plain_claim_waiting(self, backend, sides, sql):
+        """What sets the limit waits for it.  Were sessions locked for that, all leases would expire meanwhile."""
+        backend.enqueue(in_lane(5, "acme") + some_envelopes(9, queue="other"))
+        find_lanes(sides[0])
+        still, sides[1].side = sides[0].side, None
+        still.start(claim_of(sides[0], "first"))
+        still.let_on()
+        setting = threading.Thread(
+            target=backend.set_limit, args=("job", "render", Bounds(running=5)), kwargs={"new": True}
+        )
+        setting.start()
+        eventually(lambda: sql(WAITING) or not setting.is_alive())
+        done = []
+
+        def go_on():
+            done.append(sides[1].extend("second").alive)
+            leases = sides[1].turn(Turn(owner="second", claim=Claim(queues=("other",), limit=9))).leases
+            done.append(len(leases))
+            done.append(all(answer.applied for answer in sides[1].settle(list(map(Settlement.ack, leases)))))
+            sides[1].open_session(Session(owner="third"))
+            done.append(sides[1].reap())
+
+        others = threading.Thread(target=go_on)
+        others.start()
+        others.join(10)
+        seen = list(done)
+        while still.can_go_on:
+            still.let_on()
+        others.join(30)
+        setting.join(30)
+
+        assert seen == [True, 9, True, []]
 
     def test_a_limit_that_is_not_the_first_waits_for_no_claim(self, backend, sides):
         declare(backend, a_limit(running=5), owner="holder")
@@ -416,26 +448,26 @@ class TestStatements:
 
         assert sent() == ["begin", "lock_session", "promote", "claim", "commit"]
 
-    def test_lanes_without_a_limit_take_one_statement_more(self, backend, sent):
+    def test_lanes_without_a_limit_take_two_statements_more_in_one_round_trip_more(self, backend, sent):
         backend.enqueue([each for key in range(50) for each in in_lane(3, f"tenant-{key}", of="")])
-        assert sent() == ["begin", "lock_session", "promote", "claim", "walk_lanes", "take", "commit"]
+        assert sent() == ["begin", "lock_session", "promote", "claim", "keep_limits", "walk_lanes", "take", "commit"]
 
-        assert sent() == ["begin", "lock_session", "promote", "walk_lanes", "take", "commit"], "it knows by now"
+        assert sent() == ["begin", "lock_session", "promote", "keep_limits", "walk_lanes", "take", "commit"], "it knows"
 
     def test_a_limit_is_locked_counted_and_charged(self, backend, sent):
         declare(backend, a_limit(running=50, rate="50/s"))
         backend.enqueue(in_lane(100))
         sent()
 
-        locking = ["lock_scopes", "try_gates", "running_in", "line_heads", "limits"]
-        assert sent() == ["begin", "lock_session", "promote", "walk_lanes", *locking, "charge_gate", "take", "commit"]
+        looking = ["keep_limits", "walk_lanes", "lock_scopes", "try_gates", "running_in", "line_heads"]
+        assert sent() == ["begin", "lock_session", "promote", *looking, "charge_gate", "take", "commit"]
 
     def test_a_full_job_is_neither_locked_nor_taken_from(self, backend, sent):
         declare(backend, a_limit(running=5))
         backend.enqueue(in_lane(100))
         sent()
 
-        assert sent() == ["begin", "lock_session", "promote", "walk_lanes", "commit"]
+        assert sent() == ["begin", "lock_session", "promote", "keep_limits", "walk_lanes", "commit"]
 
 
 class TestLooking:
@@ -511,6 +543,29 @@ def test_lanes_of_unlike_length_are_read_by_few_statements(backend, open_backend
 
     assert sorted(Counter(lease.lane for lease in leases).values()) == [1] * 50 + [5] * 50
     assert sent.count("line_heads") == 1
+
+
+def test_a_key_of_a_job_that_was_not_seen_is_taken_before_the_commit(backend, sides, sql):
+    """Another turn has the jobs that a walk has seen: it gets those behind them, and one has a key."""
+    declare(backend, a_limit(kind="key", running=1), owner="holder")
+    backend.enqueue([each for number in range(10) for each in in_lane(2, f"tenant-{number}")])
+    assert len(claimed(backend, owner="holder")) == 10, "full lanes are looked at, too: little is read of the open one"
+    backend.enqueue([*in_lane(12, of="other"), *in_lane(12, of="other", single_instance="one at a time")])
+    for process in sides:
+        find_lanes(process)
+    first, second = (process.side for process in sides)
+    first.start(claim_of(sides[0], "first", limit=8))
+    while "take" not in first.sent:
+        first.let_on()
+
+    second.start(claim_of(sides[1], "second", limit=8))
+    while second.can_go_on:
+        second.let_on()
+    while first.can_go_on:
+        first.let_on()
+
+    assert sql("SELECT count(*) FROM onward_holds") == [(1,)]
+    assert second.sent.index("take_holds") < second.sent.index("commit")
 
 
 class TestWaking:

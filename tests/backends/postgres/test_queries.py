@@ -19,7 +19,7 @@ from tests.servers.connecting import connected
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "unlock", "listen", "stop_claims"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "unlock", "listen"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.

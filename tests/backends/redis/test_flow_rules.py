@@ -9,7 +9,7 @@ import pytest
 from onward.backend import Query, Settlement
 from onward.backends.memory import MemoryBackend
 from onward.backends.redis import layout
-from onward.flow.graph import Node, NodeState, advance, culprit, reset
+from onward.flow.graph import Node, NodeState, advance, reset, why_not_needed
 from onward.job.membership import FlowPlan, NodePlan
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_session, an_envelope, an_id
@@ -24,10 +24,10 @@ LIVE = frozenset(State) - FINISHED
 ASKED = """
 local nodes, live, closed, chosen = unpack(cmsgpack.unpack(ARGV[1]))
 local changed = graph.advance(nodes, function(node) return live[node.name] end, closed)
-local answers = {advanced = {}, reset = {}, culprits = {}}
+local answers = {advanced = {}, reset = {}, reasons = {}}
 for place, state in pairs(changed) do answers.advanced[nodes[place].name] = state end
 for place, what in pairs(graph.reset(nodes, chosen)) do answers.reset[nodes[place].name] = what end
-for _, node in ipairs(nodes) do answers.culprits[node.name] = graph.culprit(nodes, node) end
+for _, node in ipairs(nodes) do answers.reasons[node.name] = graph.why_not_needed(nodes, node) end
 return cmsgpack.pack(answers)
 """
 
@@ -84,7 +84,7 @@ def test_the_rules_of_the_scripts_are_those_of_python(raw):
             for node in reset(nodes, chosen, lambda _: False)
         }
         assert dict(found["reset"] or {}) == anew
-        assert found["culprits"] == {node.name: culprit(by_name, node) for node in nodes}
+        assert found["reasons"] == {node.name: why_not_needed(by_name, node) for node in nodes}
 
 
 class Pair:

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from onward.backend import Claim, Query, Settlement
+from onward.backends.redis import RedisBackend
 from onward.errors import BackendError, BackendRefused
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids
@@ -152,6 +153,31 @@ class TestSteps:
         slowest = max(entry["duration"] for entry in raw.slowlog_get(1_000) if b"EVALSHA" in entry["command"])
         raw.config_set("slowlog-log-slower-than", 10_000)
         assert slowest < 500_000, "microseconds, on a busy machine: a tenth of that where it is idle"
+
+    def test_a_sweep_looks_at_a_bounded_number_of_nodes_and_members_in_one_script(self, backend, clock, raw):
+        stages = [FlowStage(backend, clock, **{f"n{place}": Part(60) for place in range(10)}) for _ in range(20)]
+        read = []  # sets of members, by each script
+
+        def run(name, *arguments, **others):
+            answers = []
+            ran = commands(raw, lambda: answers.append(RedisBackend._run(backend, name, *arguments, **others)))
+            read.append(ran.get("zrange", 0))
+            return answers[0]
+
+        backend._run = run
+        backend.reap()
+
+        assert 0 < max(read) <= 60, "of 400"
+        assert all(stage.states() == {f"n{place}": "open" for place in range(10)} for stage in stages)
+
+    def test_a_sweep_in_many_scripts_leaves_no_flow_out(self, backend, clock, raw):
+        stages = [FlowStage(backend, clock, **{f"n{place}": Part(60) for place in range(10)}) for _ in range(20)]
+        for stage in stages:
+            raw.delete(*(key(stage, "members", f"n{place}") for place in range(10)))  # as no script does
+
+        backend.reap()
+
+        assert [stage.state() for stage in stages] == ["completed"] * 20
 
 
 class TestTheNet:

@@ -42,3 +42,28 @@ def open_backend(file, clock):
 @pytest.fixture
 def backend(open_backend):
     return open_backend()
+
+
+@pytest.fixture
+def steps_of(backend, monkeypatch):
+    """``steps_of(act)``: steps of SQLite's virtual machine, the same on every machine, however busy it is."""
+    # A look limits its time by the handler that counts here.
+    monkeypatch.setattr(backend, "_read_briefly", backend._read)
+
+    def count(act):
+        steps = 0
+
+        def step():
+            nonlocal steps
+            steps += 1
+
+        with backend._connections.tidying() as writer, backend._reading() as reading:
+            connections = writer, reading._connection
+            for connection in connections:
+                connection.set_progress_handler(step, 10)
+        act()
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
+        return steps
+
+    return count

@@ -284,27 +284,7 @@ class TestRows:
 
 
 class TestCost:
-    """In steps of SQLite's virtual machine: the same on every machine, however busy it is."""
-
-    @pytest.fixture
-    def steps_of(self, backend):
-        def count(act):
-            steps = 0
-
-            def step():
-                nonlocal steps
-                steps += 1
-
-            with backend._connections.tidying() as writer, backend._reading() as reading:
-                connections = writer, reading._connection
-                for connection in connections:
-                    connection.set_progress_handler(step, 10)
-            act()
-            for connection in connections:
-                connection.set_progress_handler(None, 0)
-            return steps
-
-        return count
+    """In steps, see `steps_of`."""
 
     @pytest.mark.promise("L51")
     def test_a_claim_costs_the_same_whatever_waits_in_a_full_lane(self, backend, steps_of):

@@ -207,30 +207,7 @@ def test_a_prefix_replaces_the_names_of_tables_and_indexes():
 
 
 class TestCost:
-    """In steps of SQLite's virtual machine: the same on every machine, however busy it is."""
-
-    @pytest.fixture
-    def steps_of(self, backend, monkeypatch):
-        # A look limits its time by the handler that counts here.
-        monkeypatch.setattr(backend, "_read_briefly", backend._read)
-
-        def count(act):
-            steps = 0
-
-            def step():
-                nonlocal steps
-                steps += 1
-
-            with backend._connections.tidying() as writer, backend._reading() as reading:
-                connections = writer, reading._connection
-                for connection in connections:
-                    connection.set_progress_handler(step, 10)
-            act()
-            for connection in connections:
-                connection.set_progress_handler(None, 0)
-            return steps
-
-        return count
+    """In steps, see `steps_of`."""
 
     @pytest.fixture
     def steps_of_a_turn(self, backend, steps_of):

@@ -13,7 +13,7 @@ from onward.backends.memory.flow_tables import MemoryFlow
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.base.logs import get_logger
-from onward.flow.graph import Node, NodeState, advance, all_over, culprit, is_stopped, planned, reset
+from onward.flow.graph import Node, NodeState, advance, all_over, is_stopped, planned, reset, why_not_needed
 from onward.job.membership import FlowPlan
 from onward.job.states import State
 
@@ -95,12 +95,10 @@ def _sweep_node(store: MemoryStore, flow: MemoryFlow, node: Node, now: int) -> b
     if node.state is NodeState.WAITING or not jobs:
         return False
     for job in jobs:
-        if node.state is NodeState.SKIPPED:
-            store.finish(job, State.CANCELLED, now, "not needed")
-        elif node.state is NodeState.OPEN:
+        if node.state is NodeState.OPEN:
             store.open_member(job, due_now(job.available_at, now), now)
         else:
-            store.finish(job, State.CANCELLED, now, f"node {culprit(flow.nodes, node)} failed")
+            store.finish(job, State.CANCELLED, now, why_not_needed(flow.nodes, node))
     return True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,7 +28,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
-from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, leave_to_sweep, settle_fenced
+from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, settle_fenced
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.flows import MySQLFlows, MySQLFlowSteps
@@ -45,6 +47,7 @@ from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flow_members import leave_to_completed
 from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import SqlLimits
 from onward.backends.sql.notes import ServerNotes
@@ -63,6 +66,7 @@ Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
 _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of as many connections of our own
+_UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have given up its locks
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
@@ -141,7 +145,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         def look(tx: Transaction) -> bool:
             if tx.ask("lease_owner", **fence).rows() or not tx.ask("is_completed", **fence).value():
                 return False
-            if lease.member:  # a caller's transaction has left its flow to the next look
+            if lease.member:  # a caller's transaction has left its flow to this look
                 touch(tx.touched, tx.ask("end_members", ids=[lease.envelope.id]).rows())
             return True
 
@@ -168,7 +172,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         slot = _CALLERS_SLOTS + zlib.crc32(settlement.lease.envelope.id.encode()) % _CALLERS_SLOTS
         tx = OnCallersConnection(run, self._sql, self._moved, slot=slot)
-        return settle_fenced(tx, settlement, leave_to_sweep)
+        return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
 
@@ -216,13 +220,18 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     def _for_caller(self, steps: NamedSteps[T], style: Style) -> Steps[T]:
         return foreign(self._sql, steps, self._moved)
 
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        result = super()._made(turn, released)
+        if result.more and not result.leases:
+            time.sleep(
+                random.uniform(*_UNTIL_UNLOCKED)
+            )  # another transaction may have what this one could have claimed
+        return result
+
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
         # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
-
-    def _begin_opening(self, tx: Transaction, session: Session) -> None:
-        tx.ask("begin_declaring" if session.limits else "begin_opening")
 
     def _lane_view(self, tx: Transaction) -> MySQLView:
         return MySQLView(tx, tx.ask("clock").value())

@@ -24,7 +24,7 @@ from onward.contract.transactions import Rows, Statement, Steps, Style, run_step
 from onward.errors import TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["MySQLCompletion", "OnCallersConnection", "leave_to_sweep", "settle_fenced"]
+__all__ = ["MySQLCompletion", "OnCallersConnection", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -120,13 +120,6 @@ def settle_fenced(tx: Transaction, settlement: Settlement, look: Callable[[Trans
     tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
     tx.flush()
     return settled
-
-
-def leave_to_sweep(tx: Transaction) -> None:
-    """Leave flows to the next look: a caller's transaction may read from an older snapshot than its locks are."""
-    places = sorted((flow, node or "") for flow, node in tx.touched)
-    tx.touched = set()
-    tx.ask("leave_to_sweep", places=places)
 
 
 class OnCallersConnection(Transaction):

@@ -4,6 +4,9 @@ Whatever bounds a queue, a job or a lane has a stripe, a row of a table that is 
 first; where there seems to be room it locks the stripe and counts again, by a later statement, which sees all that was
 committed before the stripe was free.  A stripe that another turn has is left to it, and its lane passed over.  The lanes of
 a job whose own stripe is locked need none, and neither do lanes that nothing bounds.
+
+The first stripe belongs to all limits together.  Claims share it, and so keep limits as they are until their commits; what
+changes one locks it.  A claim that does not get it takes nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from collections.abc import Sequence
 from onward.backend import Claim
 from onward.backends.damage import logger
 from onward.backends.mysql.lane_view import OPEN, Head, MySQLView
-from onward.backends.mysql.transaction import Row, Transaction
-from onward.backends.sql.limits import charge, limit_of
+from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.limits import charge
 from onward.flow.lanes import group_of
 from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.walk import PLAIN, Cursors, Walk, Walked
@@ -36,6 +39,17 @@ class LockingView(MySQLView):
         super().__init__(tx, now)
         self.locked: set[Scope] = set()
         self._settled: set[Scope] = set()  # nothing about them will change in this walk
+        self._kept = tx.ask("keep_limits")
+
+    def rank_after(self, queue: str, rank: int | None) -> int | None:
+        found = super().rank_after(queue, rank)
+        if self._kept.rows():
+            return found
+        assert self.walk is not None
+        if self._tx.ask("has_first_stripe").value():
+            self.walk.stop()  # limits are changing: those that were read need not be what binds by now
+        self.walk.ended = True
+        return None
 
     def _look_at(self, scope: Scope) -> None:
         if scope in self._settled:
@@ -69,24 +83,14 @@ class LockingView(MySQLView):
     def _lock(self, scopes: Sequence[Scope]) -> None:
         """Lock the stripes of scopes and count again; leave those whose stripe another turn has to it."""
         reply = self._tx.ask("lock_stripes", numbers=sorted({stripe_of(scope) for scope in scopes}))
-        kept = None if self.locked else self._tx.ask("kept_limits")
         self._has_gates = True
         self._read(scopes)
         got = {number for (number,) in reply.rows()}
-        if kept is not None and self._are_others(kept.rows()):
-            got = set()
-            assert self.walk is not None
-            self.walk.stop()
         self.locked |= {scope for scope in scopes if stripe_of(scope) in got}
         self._settled |= set(scopes)
         for scope in scopes:
             if scope not in self.locked:
                 self._leave(scope)
-
-    def _are_others(self, rows: Sequence[Row]) -> bool:
-        """Return whether a limit was changed since the walk began."""
-        kept = {(row.kind, row.name): row.bounds for row in map(limit_of, rows)}
-        return kept != {key: row.bounds for key, row in self._read_limits().items()}
 
     def _leave(self, scope: Scope) -> None:
         self._gates[scope] = _LEFT_TO_OTHERS
@@ -128,7 +132,7 @@ def opens_at(tx: Transaction, queue: str, now: int) -> int | None:
 
 def stripe_of(scope: Scope) -> int:
     """Return which row is locked for a scope."""
-    return zlib.crc32(f"{scope.queue}\n{scope.lane}".encode()) % STRIPES
+    return 1 + zlib.crc32(f"{scope.queue}\n{scope.lane}".encode()) % (STRIPES - 1)
 
 
 def restore_stripes(tx: Transaction) -> bool:

@@ -80,14 +80,6 @@ SELECT found.name, holder.id
  WHERE holder.key_held = found.name
    FOR UPDATE;
 
--- name: begin_opening
--- Before any other lock.  No session is opened while claims are stopped, see `stop_claims`.
-SELECT number FROM onward_stripes WHERE number = 0 LOCK IN SHARE MODE;
-
--- name: begin_declaring
--- The same for a session with limits: it may be the one that stops claims.
-SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
-
 -- name: open_session
 -- The time is counted from when this transaction has the row: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version, description) VALUES (:owner, 0, 0, '', 0, '', '')
@@ -322,10 +314,11 @@ SELECT stripe.number
    FOR UPDATE SKIP LOCKED;
 
 -- name: left_by_limits
--- Whether there are gates, and how many rows are missing that claims of limits lock; without a limit none is.
+-- Whether there are gates, and how many rows are missing that claims lock; without a limit it is only the first one.
 SELECT EXISTS (SELECT 1 FROM onward_gates),
        CASE WHEN EXISTS (SELECT 1 FROM onward_limits)
-            THEN 1024 - (SELECT count(*) FROM onward_stripes WHERE number BETWEEN 0 AND 1023) ELSE 0 END;
+            THEN 1024 - (SELECT count(*) FROM onward_stripes WHERE number BETWEEN 0 AND 1023)
+            ELSE 1 - (SELECT count(*) FROM onward_stripes WHERE number = 0) END;
 
 -- name: restore_stripes
 INSERT IGNORE INTO onward_stripes (number)
@@ -374,21 +367,20 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: stop_claims
--- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
-SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
-SELECT owner FROM onward_sessions FORCE INDEX (PRIMARY) FOR UPDATE;
-
 -- name: lock_limits
--- Waits for the claims that count by limits, see `kept_limits`, and keeps others from it until the commit.
-SELECT 1 FROM onward_limits FORCE INDEX (PRIMARY) FOR UPDATE;
+-- Waits for the claims by lanes that are under way, see `keep_limits`, and keeps others from taking jobs until the commit.
+SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE;
 
--- name: kept_limits
--- As they are until the commit: what changes one waits for it.
-SELECT kind, name, declared_at, declared_running, declared_tokens, declared_period, declared_burst, chosen_running,
-       chosen_tokens, chosen_period, chosen_burst
-  FROM onward_limits FORCE INDEX (PRIMARY)
-  LOCK IN SHARE MODE;
+-- name: keep_limits
+-- Limits stay as they are until the commit, if no other transaction changes one now, or waits to do so: nothing waits here.
+-- The two servers have other words for it.
+SELECT number
+  FROM onward_stripes
+ WHERE number = 0
+  /*!80000 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */;
+
+-- name: has_first_stripe
+SELECT EXISTS (SELECT 1 FROM onward_stripes WHERE number = 0);
 
 -- name: declare_limit
 -- The time comes last: it decides about the others.
@@ -1545,7 +1537,11 @@ SELECT id FROM (
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
-SELECT id, name, unswept, NOT closed AND added_at <= :now - :left_open
+-- An addition of none tells of a job that a caller completed: the process may have died before it could look.
+SELECT id, name,
+       unswept OR EXISTS (SELECT 1 FROM onward_additions AS addition FORCE INDEX (PRIMARY)
+                           WHERE addition.flow = running.id AND addition.number = 0),
+       NOT closed AND added_at <= :now - :left_open
   FROM (SELECT flow.id, flow.name, flow.unswept, flow.closed,
                CASE WHEN closed THEN 0
                     ELSE (SELECT coalesce(max(addition.at), flow.created_at) FROM onward_additions AS addition FORCE INDEX (PRIMARY)

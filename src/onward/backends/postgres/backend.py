@@ -42,6 +42,7 @@ from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.flow_members import leave_to_completed
 from onward.backends.sql.flows import touch
 from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import emptying, prefix_of
@@ -133,7 +134,7 @@ class PostgresBackend(
             if tx.ask("lease_owner", **fence).rows():
                 return False
             found: bool = tx.ask("is_completed", **fence).value()
-            if found and lease.member:  # the transaction may have left its flow to the next look
+            if found and lease.member:  # the transaction has left its flow to this look
                 touch(tx.touched, tx.ask("place_of", id=lease.envelope.id).rows())
             return found
 
@@ -170,7 +171,7 @@ class PostgresBackend(
 
     def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
         tx = Transaction(OnCallersConnection(run, style), self._sql, self._moved)
-        return settle_fenced(tx, settlement, self._look_joined)
+        return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
 

@@ -219,13 +219,6 @@ class PostgresView:
             return None
         return SingleLine(queue, rank, lane, bounds.running)
 
-    def has_limits(self, limits: Mapping[tuple[Kind, str], Bounds], scopes: Sequence[Scope]) -> bool:
-        """Return whether what bounds these scopes is as it was when this view looked."""
-        jobs = {group_of(scope.lane)[:-1] for scope in scopes if scope.lane}
-        named: list[tuple[Kind, str]] = [("queue", scope.queue) for scope in scopes if not scope.lane]
-        named += [(kind, job) for job in jobs for kind in _OF_JOBS]
-        return all(self.bounds(*name) == limits.get(name, _NO_BOUNDS) for name in named)
-
     def recount(self, now: int, gates: Mapping[Scope, Gate], counts: Mapping[tuple[Scope, int], int]) -> None:
         """Keep what was read again of the scopes that this turn has locked.  It leaves all others with a limit alone.
 

@@ -1,6 +1,7 @@
 """Claims by lanes, limits and gates.
 
-A claim looks first, without a lock: `walk_lanes` brings what the walk (`onward.flow.walk`) asks for.  Where the jobs it
+Every claim first keeps limits as they are until its commit: what changes one waits for it, and claims take nothing then.
+Then it looks, without a lock: `walk_lanes` brings what the walk (`onward.flow.walk`) asks for.  Where the jobs it
 chooses have a limit, it locks what counts them, a queue, a job or a lane, by advisory locks that the commit ends; then it
 reads leases, gates and first jobs again, by statements that are younger than the locks, and walks once more over what was
 locked.  A commit is visible before its locks are gone, so the count has every lease that an earlier holder has handed out,
@@ -25,7 +26,7 @@ from onward.backend import Claim, Lease
 from onward.backends.postgres.lane_view import Head, LaneSource, Place, PostgresView, gates_of, line_heads, running_in
 from onward.backends.postgres.single_line import LineTaken, SingleLine
 from onward.backends.postgres.transaction import Row, Transaction
-from onward.backends.sql.limits import charge, gate_of, limits_of
+from onward.backends.sql.limits import charge, gate_of
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import Gate, LimitRoom, Scope
@@ -135,13 +136,15 @@ class LaneWalk:
         self._prefix = prefix
         self._freed = freed
         self._source = LaneSource(tx, self.queues, cursors, claim.limit)
-        self._kept = tx.ask("keep_limits") if freed else None
+        self._kept = tx.ask("keep_limits")
         self._looked = self._source.ask()
 
     def take(self, *, owner: str, released: Sequence[str]) -> Taken:
         """Choose and lease jobs, charge their tokens, and book those whose lanes have none."""
         view = PostgresView(self._source, self._looked)
         self.walked, self.limits = view.walked, view.limits
+        if not self._kept.value():  # limits are changing: what was looked at need not be what binds by now
+            return Taken([], {}, more=True, awaits_slots=False, contended=True)
         cursors = self.cursors
         walk, found = self._walk(view, released)
         needed = {} if self._swaps(walk, found) else _needed(walk, found)
@@ -185,10 +188,7 @@ class LaneWalk:
         )
         counting = running_in(self._tx, counted)
         heads = line_heads(self._tx, lines) if lines else None
-        limits = limits_of(self._tx)
-        got = {number for (number,) in locking.rows()}
-        is_unchanged = None in got and view.has_limits({key: row.bounds for key, row in limits.items()}, scopes)
-        locked = {numbers[number] for number in got if number is not None} if is_unchanged else set()
+        locked = {numbers[number] for (number,) in locking.rows()}
         read = reading.rows()
         gates = dict(_readable_gates(scopes, read))
         counts = {key: number for key, (number,) in zip(counted, counting.rows(), strict=True)}
@@ -200,7 +200,7 @@ class LaneWalk:
 
     def _swaps(self, walk: Walk[Head], found: Walked[Head]) -> bool:
         """Return whether this turn starts no more jobs of any limit than it has ended: then it needs no lock."""
-        if self._kept is None or found.charges or not self._kept.value():  # '': limits are changing
+        if found.charges:
             return False
         started: Counter[Scope] = Counter()
         for pick in found.picks:
@@ -226,7 +226,8 @@ class LaneWalk:
             **_columns(laned, ("lane_queues", "lane_ranks", "lanes", "lane_times", "lane_heads", "lane_counts")),
             **_columns(plain, ("plain_queues", "plain_ranks", "", "plain_times", "plain_heads", "plain_counts")),
         )
-        if not self._tx.touched and all(pick.job.id in view.keyless for pick in picks):
+        # Of a lane of which so many are taken, one may have a key: its jobs need not be those that were seen.
+        if not self._tx.touched and all(pick.job.id in named and pick.job.id in view.keyless for pick in picks):
             self._tx.commit()  # with it: other turns wait for the locks
         return list(_in_turns(taking.rows(), picks, named))
 

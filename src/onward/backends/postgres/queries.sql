@@ -1439,19 +1439,16 @@ SELECT line.number, head.*
 
 -- name: lock_scopes
 -- Those that no other turn has, until the commit.  It tries several times, a millisecond apart: a turn of its own would cost more.
--- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.  The null
--- says that limits stay as they are until then: no other transaction changes one now.
+-- The number of tries is the end of it, whatever the other turn waits for, so locks need no order.
 SELECT number
   FROM unnest(cast(:numbers AS bigint[])) AS wanted (number)
  WHERE EXISTS (SELECT 1
                  FROM generate_series(1, cast(:tries AS bigint)) AS try (number)
                 WHERE CASE WHEN pg_try_advisory_xact_lock(wanted.number) THEN true
-                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END)
- UNION ALL
-SELECT NULL WHERE pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0));
+                           WHEN try.number < :tries THEN pg_sleep(0.001) IS NULL END);
 
 -- name: keep_limits
--- Limits stay as they are until the commit, as with `lock_scopes`, if no other transaction changes one now.
+-- Limits stay as they are until the commit, if no other transaction changes one now, or waits to do so: nothing waits here.
 SELECT set_config('onward.limits', CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended('onward_limits', 0)) THEN 'kept' ELSE '' END, true);
 
 -- name: take_line
@@ -1631,12 +1628,8 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: stop_claims
--- Waits for every turn that is under way, and lets none begin until the commit: each locks the row of its session first.
-LOCK TABLE onward_sessions IN EXCLUSIVE MODE;
-
 -- name: lock_limits
--- Waits for the claims that count by limits, see `lock_scopes`, and keeps others from it until the commit.
+-- Waits for the claims by lanes that are under way, see `keep_limits`, and keeps others from taking jobs until the commit.
 SELECT pg_advisory_xact_lock(hashtextextended('onward_limits', 0));
 
 -- name: declare_limit
@@ -1883,6 +1876,7 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
 
 -- name: nodes_now
 -- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
+-- (One that has run can if a job was added late, and a step is left.)
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
        node.failed OR node.state IN ('waiting', 'open')
                       AND (SELECT true
@@ -1892,7 +1886,7 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
                                                    AND done.state = failed.state LIMIT 1) AS one
                             LIMIT 1) IS TRUE,
        node.swept,
-       node.state NOT IN ('completed', 'failed')
+       (node.state NOT IN ('completed', 'failed') OR node.swept IS NOT NULL)
        AND (SELECT true FROM onward_jobs
              WHERE onward_jobs.flow IS NOT NULL AND (onward_jobs.flow, onward_jobs.node) >= (node.flow, node.name)
                AND (onward_jobs.flow, onward_jobs.node) <= (node.flow, node.name)
@@ -2173,8 +2167,11 @@ SELECT id FROM (
 
 -- name: flows_that_stand_still
 -- What a sweep has to look at: flows that were left open for long, that have a step left, or whose next step was overlooked.
+-- An addition of none tells of a job that a caller completed: the process may have died before it could look.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
-SELECT flow.id, flow.name, flow.unswept, age.left_open
+SELECT flow.id, flow.name,
+       flow.unswept OR (SELECT true FROM onward_additions WHERE onward_additions.flow = flow.id AND number = 0 LIMIT 1) IS TRUE,
+       age.left_open
   FROM onward_flows AS flow
  CROSS JOIN LATERAL (SELECT NOT flow.closed
                             AND greatest(flow.created_at, (SELECT max(added_at) FROM onward_additions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,7 +28,8 @@ logger = get_logger("onward")
 
 _STRETCH = 1_000  # jobs that one script looks at
 _FLOWS = 100  # that one script looks at
-_MEMBERS = 100  # of a node that a sweep compares with their records
+_LOOKED_AT = 1_000  # nodes and members, after which a script looks at no further flow
+_MEMBERS = 200  # of a flow that a sweep compares with their records
 _MOST_STEPS = 100  # of one sweep; the next one goes on
 _LEFT_OPEN = round(LEFT_OPEN.total_seconds() * SECOND)
 _DAMAGED = -1
@@ -147,8 +149,9 @@ class RedisFlows:
     def _swept(self) -> None:
         after, steps, is_wrong = None, 0, False
         while True:
+            bounds = (_FLOWS, _LEFT_OPEN, _MEMBERS, _LOOKED_AT, random.getrandbits(31))
             following, found, unswept, wrong = self._run(
-                "sweep_flows", self._now(), after and shown_name(after), _FLOWS, _LEFT_OPEN, _MEMBERS
+                "sweep_flows", self._now(), after and shown_name(after), *bounds
             )
             is_wrong = is_wrong or bool(wrong)
             for flow_id, name, what in found:

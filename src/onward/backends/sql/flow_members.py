@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onward.backend import Enqueued
 from onward.backends.sql.flow_rows import as_json
@@ -19,7 +19,7 @@ from onward.backends.sql.statements import NamedSteps, ask
 from onward.flow.graph import NodeState, planned
 from onward.job.envelope import Envelope
 
-__all__ = ["PLAIN", "NodePlace", "Standing", "count_added", "place_of", "store_flows"]
+__all__ = ["PLAIN", "NodePlace", "Standing", "count_added", "leave_to_completed", "place_of", "store_flows"]
 
 
 class NodePlace(NamedTuple):
@@ -80,3 +80,14 @@ def count_added(
     if added:
         yield from ask("count_added", added=as_json((*place, number) for place, number in sorted(added.items())))
     touched.update((place.flow, None) for place in added if standing[place].ends)
+
+
+def leave_to_completed(tx: Any) -> None:
+    """Leave the flows of a job that its handler has completed in a caller's transaction to `completed`, which looks.
+
+    Until the caller commits, every turn that ends a job of these flows would wait for their locks.  If the process dies
+    before it looks, the net does: that none was added, by this transaction, tells it that no process was at fault.
+    """
+    places = sorted((flow, node or "") for flow, node in tx.touched)
+    tx.touched = set()
+    tx.ask("count_added", added=as_json((flow, node, 0) for flow, node in places))

@@ -147,7 +147,7 @@ class SqlFlows:
         # The first step is done, and what is added meanwhile is cancelled too: the others follow one by one, so that other
         # processes can write between them.
         while self._read(lambda tx: tx.ask("has_steps_left", flow=flow_id).value()):
-            if not self._write(lambda tx: self._looked(tx, {(flow_id, None)})).swept:
+            if not self._write(lambda tx: self._swept(tx, (flow_id, "", True, False))).swept:
                 time.sleep(random.uniform(*_UNTIL_UNLOCKED))  # another transaction has what is left
         return True
 
@@ -193,12 +193,7 @@ class SqlFlows:
     def _look_at_flows(self, tx: Any) -> None:
         """Look at every flow that a transaction has touched: the last that it does."""
         touched, tx.touched = tx.touched, set()
-        self._looked(tx, touched)
-
-    def _looked(self, tx: Any, touched: set[tuple[str, str | None]]) -> Looked:
-        looked: Looked = tx.run_steps(self._flow_steps.looking(touched))
-        self._opened(tx, looked)
-        return looked
+        self._opened(tx, tx.run_steps(self._flow_steps.looking(touched)))
 
     def _locked(self, tx: Any, flow_id: str) -> Rows:
         """Lock a flow, and return its row."""

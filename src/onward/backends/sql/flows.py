@@ -17,8 +17,8 @@ dialect's transaction takes them, lists of rows as JSON text, and ``:now`` as ev
   when this process last asked: where versions pile up it is looked for first.  Places that do not change may be left out.
 - ``flows_among(flows)``: (id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_at), of those there are.
 - ``nodes_of(flows)``: (flow, place, name, comes_after, opens_when, state, failed, total).
-- ``nodes_now(flows)``: the same without the total, and (swept, whether a job is live); `failed` is read from the finished
-  jobs for nodes that are not over.
+- ``nodes_now(flows)``: the same without the total, and (swept, whether a job is live), which may be left out of nodes that
+  have run and have no step left; `failed` is read from the finished jobs for nodes that are not over.
 - ``live_nodes(flow, nodes)`` and ``failed_nodes(flow, nodes)``: the names of those with a live, or a failed, job.
 - ``waiting_members(flow, node, after, limit)``: (key, id) of jobs that wait for their node; ``members_to_end``: (key, id,
   state) of jobs that wait or run and were not asked to cancel.  By id, without locks.  A key is what the next ones take.
@@ -49,7 +49,7 @@ from onward.base.clock import SECOND
 from onward.base.logs import get_logger
 from onward.contract.transactions import Rows
 from onward.errors import BackendRefused
-from onward.flow.graph import Node, NodeState, advance, all_over, culprit, is_stopped, reset
+from onward.flow.graph import OVER, Node, NodeState, advance, all_over, is_stopped, reset, why_not_needed
 from onward.job.states import State
 
 __all__ = ["STEP", "DueMember", "FlowSteps", "Looked", "Touched", "touch"]
@@ -60,6 +60,7 @@ STEP = 1_000
 LEFT_OPEN_FOR = round(LEFT_OPEN.total_seconds() * SECOND)
 _LIVE = (NodeState.WAITING, NodeState.OPEN)
 _NOT_NEEDED = (NodeState.PASSED_OVER, NodeState.SKIPPED)
+_HAS_RUN = (NodeState.COMPLETED, NodeState.FAILED)
 _REMEMBERED = 1_000  # nodes
 
 Touched = set[
@@ -184,11 +185,7 @@ class FlowSteps(ABC):
         swept = 0
         for flow in flows:
             if flow.id in anew:
-                flow.swept |= {
-                    name: ""
-                    for name, node in flow.nodes.items()
-                    if name in flow.live and name not in flow.swept and flow.ends(node)
-                }
+                yield from _look_for_late(flow)
             done = yield from self._apply(flow)
             opened += done.opened
             swept += done.done
@@ -231,8 +228,7 @@ class FlowSteps(ABC):
                 goes_on = True
                 rows = yield from ask("live_nodes", flow=flow.id, nodes=ending)
                 flow.live = flow.live.difference(ending).union(name for (name,) in rows)
-        if flow.row.closed and not flow.swept and all_over(flow.nodes.values()):
-            flow.over = True
+        flow.over = flow.row.closed and not flow.swept and all_over(flow.nodes.values())
         return _Swept(0, swept, 0, opened)
 
     def _sweep_node(self, flow: _Flow, node: Node, room: int) -> NamedSteps[_Swept]:
@@ -248,7 +244,7 @@ class FlowSteps(ABC):
         swept = yield from self._swept(flow, node, rows)
         if swept.done == len(rows) and len(rows) < room:
             del flow.swept[node.name]
-            if node.state in _NOT_NEEDED:
+            if node.state in OVER:
                 flow.live.discard(node.name)
         elif swept.done == len(rows):
             flow.swept[node.name] = rows[-1][1]
@@ -264,8 +260,7 @@ class FlowSteps(ABC):
             due = yield from self.open(keys)
             opened = [DueMember(job_id, queue) for job_id, _, queue in due]  # those with a delay, too
             return _Swept(len(rows), len(due), 0, opened)
-        reason = "not needed" if node.state is NodeState.SKIPPED else f"node {culprit(flow.nodes, node)} failed"
-        cancelled = yield from self.cancel(keys, reason)
+        cancelled = yield from self.cancel(keys, why_not_needed(flow.nodes, node))
         return _Swept(len(rows), cancelled, cancelled)
 
     def _end(self, flow: _Flow, node: Node, rows: Rows) -> NamedSteps[_Swept]:
@@ -343,6 +338,17 @@ class FlowSteps(ABC):
         if looked.changed and not unswept and not left_open:
             logger.error("flow %s %s should have gone on before: a job of it ended without a look", name, flow_id)
         return looked
+
+
+def _look_for_late(flow: _Flow) -> NamedSteps[None]:
+    """Have all jobs looked for that are to end: of a flow that ends, from the first one on, and of nodes that have run."""
+    over = [node.name for node in flow.nodes.values() if node.state in _HAS_RUN]
+    rows = (yield from ask("live_nodes", flow=flow.id, nodes=over)) if over else ()
+    late = {name for (name,) in rows}
+    flow.live |= late
+    flow.swept |= {
+        name: "" for name, node in flow.nodes.items() if name in flow.live and (name in late or flow.ends(node))
+    }
 
 
 def _advance(flow: _Flow) -> bool:

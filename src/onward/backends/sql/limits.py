@@ -1,8 +1,7 @@
 """Limits and gates, where no database decides how: the statements are named alike in every dialect.
 
     limits          every limit: LIMIT_COLUMNS
-    stop_claims     no claim is under way, and none begins until the commit
-    lock_limits     no claim that is under way counts by limits, and none does so until the commit
+    lock_limits     no claim by lanes is under way, and none takes a job until the commit
     declare_limit   kind, named, declared_…: makes the limit, or writes what is declared unless it was declared later
     choose_limit    kind, named, chosen_…: makes the limit, or writes what is chosen
     drop_limit      kind, named: removes it if neither anything declared nor anything chosen bounds it
@@ -20,12 +19,14 @@ lane (the index of plain jobs has both), and is shown without one (`lane_shown`)
 undo.
 
 **The first limit of a job or a key.**  Claims that began before it was committed do not count by it, and other claims see
-their leases only when they are committed.  So the write that makes it waits for them, and keeps others from beginning.
+their leases only when they are committed.  So the write that makes it waits for the claims by lanes that are under way, and
+keeps others from taking a job.
 
-Locks: all turns, by what makes a first limit; all limits, by what changes one; a gate, after those of a claim or of a
-settlement.  A claim that counts by limits reads them again when it has its locks, and they stay as they are until its
-commit.  Else it could charge a new bucket by an old rate; or count a key under its job's lock while another, which knows
-of no limit of the job, has the key's lock.
+Locks: all limits, by what changes one; a gate, after those of a claim or of a settlement.  A claim by lanes keeps limits as
+they are from before it reads them until its commit, or takes nothing.  Else it could charge a new bucket by an old rate; or
+count a key under its job's lock while another, which knows of no limit of the job, has the key's lock.  It never waits for
+that, and no renewal, settlement or plain claim asks: a claim that stands still may keep a limit from being changed, and jobs
+with lanes from starting meanwhile, but no lease expires for it.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class SqlLimits:
     @set_aside_and_repeat
     def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
         def act(tx: SqlTransaction) -> bool:
-            _lock(tx, limits_of(tx), {(kind, name): chosen or _NO_BOUNDS})
+            tx.ask("lock_limits")
             before = limits_of(tx)
             is_there = (kind, name) in before
             if not is_there and (not new or chosen is None):
@@ -147,7 +148,7 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
     before = limits_of(tx) if rows else {}
     rows = [row for row in rows if not row.only_ends or (row.kind, row.name) in before]
     if any(_changes(before.get((row.kind, row.name)), row) for row in rows):
-        _lock(tx, before, {(row.kind, row.name): row.declared for row in rows})
+        tx.ask("lock_limits")
         before = limits_of(tx)
     for row in sorted(
         rows, key=lambda row: (row.kind, row.name)
@@ -160,19 +161,6 @@ def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
             new.append(row.name)
     _refill(tx, before, [(row.kind, row.name) for row in rows])
     return new
-
-
-def _lock(tx: SqlTransaction, before: Limits, bounds: Mapping[tuple[Kind, str], Bounds]) -> None:
-    """Lock the limits, and claims as well if a job or a key gets its first one."""
-    if any(
-        new and kind != "queue" and not _has_bounds(before.get((kind, name))) for (kind, name), new in bounds.items()
-    ):
-        tx.ask("stop_claims")
-    tx.ask("lock_limits")
-
-
-def _has_bounds(row: LimitRow | None) -> bool:
-    return row is not None and bool(row.bounds)
 
 
 def _changes(before: LimitRow | None, row: LimitRow) -> bool:

@@ -86,9 +86,6 @@ class ServerBackend(SetsRowsAside, Backend):
     def _take(self, tx: Any, owner: str, ids: list[str]) -> TurnResult:
         """Claim these jobs; raise `SessionLost` if the session is gone."""
 
-    def _begin_opening(self, tx: Any, session: Session) -> None:
-        """Wait until no claims are stopped for a limit of another session, if that does not go without saying."""
-
     def _count_claims_under_way(self, queue: str) -> None:
         """Count leases of a queue whose claims began before it had a limit, and have been committed since."""
 
@@ -122,12 +119,7 @@ class ServerBackend(SetsRowsAside, Backend):
                 description=session.description,
             )
 
-        def open_new(tx: Any) -> None:
-            self._begin_opening(tx, session)
-            opened(tx)
-
         def adopt(tx: Any, adopts: str) -> list[Lease] | None:
-            self._begin_opening(tx, session)
             if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
                 return None
             reply = opened(tx)
@@ -141,7 +133,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
         leases = [] if adopts is None else self._write(lambda tx: adopt(tx, adopts))
         if adopts is None:
-            self._write(open_new)
+            self._write(opened)
         for queue in new_limits:
             self._count_claims_under_way(queue)
         return leases

@@ -973,9 +973,6 @@ SELECT kind, name, declared_at, declared_running, declared_tokens, declared_peri
        chosen_running, chosen_tokens, chosen_period, chosen_burst
   FROM onward_limits;
 
--- name: stop_claims
-SELECT 1;
-
 -- name: lock_limits
 -- There is nothing to lock: whoever writes has the file alone.
 SELECT 1;
@@ -1101,13 +1098,14 @@ SELECT flow, place, name, comes_after, opens_when, state, failed, total
 
 -- name: nodes_now
 -- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
+-- (One that has run can if a job was added late, and a step is left.)
 SELECT flow, place, name, comes_after, opens_when, state,
        failed OR state IN ('waiting', 'open')
                  AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
                               WHERE onward_finished.flow = node.flow AND onward_finished.node = node.name
                                 AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled')),
        swept,
-       state NOT IN ('completed', 'failed')
+       (state NOT IN ('completed', 'failed') OR swept IS NOT NULL)
        AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
                 WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name AND onward_jobs.flow IS NOT NULL)
   FROM onward_nodes AS node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onward.backend import LimitState
 from onward.base.wording import counted
 from onward.flow.lanes import shown
-from onward.flow.room import FOREVER
+from onward.flow.room import FOREVER, HORIZON
 from onward.job.states import State
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, at, moment
@@ -79,10 +79,13 @@ def throttled(case: Case) -> Reason | None:
 def booked_by(case: Case) -> LimitState | None:
     """Return the limit by keys for whose token a job was scheduled, None if it was not.
 
-    A claim schedules the jobs of a key that has no tokens or is shut, so that it does not meet them again.
+    A claim schedules the jobs of a key that has no tokens or is shut, so that it does not meet them again; none further
+    ahead than the horizon.
     """
     job = case.job
-    if job.state is not State.SCHEDULED or job.waits or job.parked_since is not None or job.available_at <= case.now:
+    if job.state is not State.SCHEDULED or job.waits or job.parked_since is not None:
+        return None
+    if not case.now < job.available_at <= case.now + HORIZON:
         return None
     by_key = [limit for limit in case.place.limits if limit.row.kind == "key"]
     closed = [

@@ -96,6 +96,22 @@ class GrowingContract:
         assert stage.jobs("b") == ["cancelled"] * 2
         assert stage.state() == "failed"
 
+    @pytest.mark.parametrize("end", [ack, abandon])
+    def test_what_a_replayed_run_adds_to_a_node_that_is_over_does_not_wait_for_ever(self, backend, clock, end):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(1, "a", "finished"))
+        stage.end("a", abandon)
+        stage.end("b", end)
+        backend.replay(Query(ids=tuple(ids(stage.envelopes["a"]))))
+        lease, other = stage.claim("a")
+
+        (answer,) = backend.grow(lease, stage.make("b"))
+
+        assert answer.created
+        late = stage.stored("b")[-1]
+        assert (late.state, late.reason) == (State.CANCELLED, "node b was over when the job was added")
+        backend.settle([ack(lease), ack(other)])
+        assert stage.row().over_at is not None
+
     @pytest.mark.promise("W75")
     def test_what_is_added_to_a_flow_that_stopped_is_cancelled(self, backend, clock):
         stage = FlowStage(backend, clock, stop_on_failure=True, a=Part(2))
@@ -192,6 +208,19 @@ class FlowSteeringContract:
         assert {job.state for node in "abcd" for job in stage.stored(node)} == {State.CANCELLED}
         assert stage.stored("c")[0].reason == "not wanted"
         assert backend.cancel_flow(stage.id, "again") is False
+
+    @pytest.mark.promise("W77")
+    def test_a_flow_that_is_cancelled_while_a_large_node_opens_starts_no_more(self, backend, clock):
+        stage = FlowStage(backend, clock, a=Part(), b=Part(1_500, "a"))
+        stage.end("a", ack)
+        leases = stage.claim("b", limit=2)
+
+        assert backend.cancel_flow(stage.id, "not wanted") is True
+
+        assert stage.claim("b") == []
+        assert backend.member_counts(stage.id)["b"] == {State.EXECUTING: 2, State.CANCELLED: 1_498}
+        backend.settle([Settlement.cancelled(lease, "stopped") for lease in leases])
+        assert stage.state() == "cancelled"
 
     @pytest.mark.promise("W77")
     def test_a_flow_that_is_cancelled_when_its_last_job_succeeds_all_the_same_is_completed(self, backend, clock):

@@ -254,7 +254,7 @@ CREATE TABLE IF NOT EXISTS onward_additions (
     id varchar(64) NOT NULL,                        -- of the first of these jobs
     at bigint NOT NULL,
     number int NOT NULL,
-    CONSTRAINT CHECK (number > 0 AND at BETWEEN 0 AND 253402300799999999),
+    CONSTRAINT CHECK (number >= 0 AND at BETWEEN 0 AND 253402300799999999),
     PRIMARY KEY (flow, node, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 

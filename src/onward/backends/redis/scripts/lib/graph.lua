@@ -37,12 +37,18 @@ do
     return changed
   end
 
-  -- The node for which this one was passed over.
-  function graph.culprit(nodes, node)
+  -- Why a job is cancelled that waits in this node, which is over.
+  function graph.why_not_needed(nodes, node)
+    if node.state == NODE.SKIPPED then return 'not needed' end
+    if node.state ~= NODE.PASSED_OVER then return 'node ' .. node.name .. ' was over when the job was added' end
+    local culprit = node.name
     for _, place in ipairs(node.after) do
-      if is_failure(nodes[place].state) then return nodes[place].name end
+      if is_failure(nodes[place].state) then
+        culprit = nodes[place].name
+        break
+      end
     end
-    return node.name
+    return 'node ' .. culprit .. ' failed'
   end
 
   -- What changes when jobs of these nodes, by place, are replayed: 'again' and 'behind' wait anew, 'open' stays so.

@@ -128,8 +128,7 @@ do
     node.todo = #page < flows.room and 0 or TODO.SWEEP
     node.cursor = node.todo > 0 and page[#page] or ''
     flows.room = flows.room - #page
-    local reason = all_end and (flow.cancelled or 'its flow stopped: a job failed')
-      or (node.state == NODE.SKIPPED and 'not needed' or 'node ' .. graph.culprit(flow.nodes, node) .. ' failed')
+    local reason = all_end and (flow.cancelled or 'its flow stopped: a job failed') or graph.why_not_needed(flow.nodes, node)
     local gone = 0
     load(page)
     for _, id in ipairs(page) do

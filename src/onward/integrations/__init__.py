@@ -1,0 +1,6 @@
+"""What connects an application with tools around it: traces, error reports, log lines.
+
+Each module has one function, ``install(jobs)``, and needs a package of its own only where it is installed.
+Called by applications, where they are made; nothing in Onward imports it.
+Read `quietly` (why an integration fails no job) and `sends` (one span for each enqueue), then `otel`, `sentry` and `logs`.
+"""
