@@ -31,6 +31,8 @@ ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 GRAPHS = "tests/flow/test_graph.py"
 FLOWS = "tests/application/test_flows.py"
+GATE = "src/onward/operate/deploy"
+CHECKS = "tests/application/test_check_deploy.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -2494,5 +2496,47 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a retry of a completed flow begins its retention anew (SQL)",
         (Edit("src/onward/backends/sql/flow_verbs.py", 'if flows[0].state == "completed":', "if False:"),),
         (f"{ON_SQLITE}::test_a_retry_of_a_completed_flow_changes_nothing",),
+    ),
+    Mutant(
+        "M268",
+        "the check of a deployment stops after its first page",
+        (
+            Edit(
+                f"{GATE}/gate.py",
+                "            if len(page) < wanted:\n                return\n            left",
+                "            return\n            left",
+            ),
+        ),
+        (f"{CHECKS}::TestEveryStore::test_all_that_waits_is_checked_and_nothing_is_changed[sqlite]",),
+    ),
+    Mutant(
+        "M269",
+        "the check of a deployment does not ask whether arguments fit",
+        (Edit(f"{GATE}/gate.py", "        found.entry.fit(letter.payload)\n", "        pass\n"),),
+        (f"{CHECKS}::test_the_check_says_what_a_worker_would_do",),
+    ),
+    Mutant(
+        "M270",
+        "the check of a deployment shows the secrets of a job",
+        (
+            Edit(
+                f"{GATE}/gathering.py",
+                "None if record is None else record.payload",
+                "None if record is None else record.reveal()",
+            ),
+        ),
+        (f"{CHECKS}::test_secrets_of_arguments_are_masked",),
+    ),
+    Mutant(
+        "M271",
+        "the check of a deployment passes jobs whose budget a worker finds spent",
+        (
+            Edit(
+                f"{GATE}/gate.py",
+                "spent = None if ends else overdrawn(job.attempts, found.terms)",
+                "spent: str | None = None",
+            ),
+        ),
+        (f"{CHECKS}::test_the_check_says_what_a_worker_would_do",),
     ),
 )
