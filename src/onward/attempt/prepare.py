@@ -1,9 +1,14 @@
 """The steps of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
 
 A job that fails a step gets its outcome here: it is discarded, parked, put back or skipped without a run.
+
+`resolve` has the steps that need no lease.  Workers call it for every job that they claim, and the check of a deployment
+(`onward.operate.deploy`) for every job that waits: what one says, the other does.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import msgspec
 
@@ -11,10 +16,10 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, p
 from onward.attempt.growing import flow_of
 from onward.attempt.hooked import Hooked
 from onward.attempt.notebook import steps_of
-from onward.attempt.resolve import Obstacle, impossible, overdrawn, resolve
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, from_micros
 from onward.base.failure import Failure, describe, kind_of, name_of, storable
+from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
     DecryptionKeyMissing,
@@ -23,14 +28,16 @@ from onward.errors import (
     SignatureRejected,
 )
 from onward.job.context import AsyncJobContext, JobContext
-from onward.job.envelope import Letter
-from onward.job.lease import Hold, Lease
+from onward.job.envelope import Letter, Sealed, open_sealed
+from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
 from onward.job.registry import Entry, NotAllowed
 
-__all__ = ["prepare"]
+__all__ = ["Obstacle", "ObstacleKind", "Resolved", "impossible", "overdrawn", "prepare", "resolve"]
 
 _LONGEST_HOLD_WAIT = 30.0
+
+ObstacleKind = Literal["too_new", "locked", "rejected", "unknown", "refused"]
 
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
@@ -156,3 +163,77 @@ def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: 
     tick = letter.scheduled_for if lease.tick is None else lease.tick
     context.scheduled_for = None if tick is None else from_micros(tick)
     return context
+
+
+# Without a lease.
+
+
+class Resolved(msgspec.Struct, frozen=True, gc=False):
+    """A job with the code that its name stands for, and its budget."""
+
+    letter: Letter
+    entry: Entry
+    terms: Terms
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """Why a job cannot run in this application."""
+
+    kind: ObstacleKind
+    reason: str
+    letter: Letter | None = None  # None: it could not be opened
+    error: EnvelopeError | None = None  # then this says why
+
+
+def resolve(sealed: Sealed, runtime: Runtime) -> Resolved | Obstacle:
+    """Verify and open a job, and find its handler; or return why that cannot be done."""
+    try:
+        letter = open_sealed(sealed, namespace=runtime.namespace, verify=runtime.verify)
+        if letter.enc is not None:
+            letter = runtime.encryption.open(letter)
+    except EnvelopeTooNew as error:
+        return Obstacle("too_new", str(error), error=error)
+    except DecryptionKeyMissing as error:
+        return Obstacle("locked", str(error), error=error)
+    except EnvelopeError as error:
+        return Obstacle("rejected", str(error), error=error)
+    entry = runtime.registry.find(letter.job)
+    if entry is None:
+        return Obstacle("unknown", f"job {letter.job!r} is not registered here: is its module imported?", letter)
+    refused = runtime.registry.refusal(entry, letter.job, letter.queue)
+    if refused is not None:
+        return Obstacle("refused", refused, letter)
+    return Resolved(letter, entry, _terms(letter, entry, runtime))
+
+
+def impossible(token: int, attempts: int, crashes: int, interruptions: int, waits: int) -> str | None:
+    """Return what is wrong with counters that no worker writes; None if they are possible."""
+    counters = attempts, crashes, interruptions, waits
+    if 0 < token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT:
+        return None
+    return (
+        f"its counters hold what no worker writes: delivery {token}, attempts {attempts}, crashes {crashes}, "
+        f"interruptions {interruptions}, waits {waits}"
+    )
+
+
+def overdrawn(attempts: int, terms: Terms) -> str | None:
+    """Return why a job that has failed so often is not run again; None if its budget allows another attempt."""
+    if attempts <= terms.max_retries:
+        return None
+    return f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
+
+
+def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
+    definition = entry.definition
+    retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
+    retry = letter.retry if letter.retry is not None else definition.retry
+    if retry is None:
+        retry = runtime.queue_retry.get(letter.queue, runtime.default_retry)
+    return Terms(
+        max_retries=runtime.default_max_retries if retries is None else retries,
+        retry=retry,
+        discard_on=definition.discard_on,
+        retry_on=definition.retry_on,
+        timeout=letter.timeout if letter.timeout is not None else definition.timeout,
+    )

@@ -1,6 +1,6 @@
 """Asking a store for every job that waits, and this application whether its worker would call the handler of each.
 
-What an attempt does before it calls a handler is done here by the same functions (`onward.attempt.resolve`, `Entry.fit`),
+What an attempt does before it calls a handler is done here by the same functions (`onward.attempt.prepare`, `Entry.fit`),
 without a lease: no handler runs, nothing is claimed, nothing is written.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from onward.attempt.attempt import Runtime, scrubber
-from onward.attempt.resolve import Obstacle, Resolved, impossible, overdrawn, resolve
+from onward.attempt.prepare import Obstacle, Resolved, impossible, overdrawn, resolve
 from onward.backend import Backend, Inspection, Look, Query, Schedules, StoredJob
 from onward.base.failure import describe, message_of
 from onward.base.names import serves
