@@ -26,10 +26,13 @@ class Mutant(NamedTuple):
 
 SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
+IN_STEPS = "tests/backends/sqlite/test_flows.py::TestSteps"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 GRAPHS = "tests/flow/test_graph.py"
 FLOWS = "tests/application/test_flows.py"
+GATE = "src/onward/operate/deploy"
+CHECKS = "tests/application/test_check_deploy.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -44,6 +47,7 @@ FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
 FLOW_RULES_ON_REDIS = "tests/backends/redis/test_flow_rules.py"
 FLOWS_ON_POSTGRES = "tests/backends/postgres/test_flows.py"
+WHILE_A_CALLER = "test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_theirs"
 UNDER_A_SNAPSHOT = "test_under_a_snapshot_that_stays_open_a_look_does_not_go_through_all_that_have_ended"
 LAST_TWO_ENDS = (
     f"{FLOWS_ON_POSTGRES}::TestTwoEnds::"
@@ -1867,7 +1871,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MYSQL}/backend.py",
-                "return settle_fenced(tx, settlement, leave_to_sweep)",
+                "return settle_fenced(tx, settlement, leave_to_completed)",
                 "return settle_fenced(tx, settlement, self._look_at_flows)",
             ),
         ),
@@ -2222,16 +2226,15 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
     ),
     Mutant(
-        "M260",
+        "M280",
         "a claim goes on by limits that are changing (mysql)",
         (Edit(f"{MYSQL}/lanes.py", "        if self._kept.rows():\n", "        if self._kept.rows() is not None:\n"),),
         (
-            f"{LANES_ON_MYSQL}::TestInterleavings::test_a_claim_that_is_under_way_when_the_first_limit_is_set_is_counted",
-            f"{LANES_ON_MYSQL}::TestInterleavings::test_the_limit_of_a_key_holds_while_that_of_its_job_comes_or_goes",
+            f"{LANES_ON_MYSQL}::TestStripes::test_no_job_with_a_lane_starts_while_a_limit_changes_and_plain_queues_go_on",
         ),
     ),
     Mutant(
-        "M261",
+        "M281",
         "the commit of a claim is sent before it takes a key (postgres)",
         (
             Edit(
@@ -2308,8 +2311,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/backends/sql/flows.py",
-                "if flow.row.closed and not flow.swept and all_over(flow.nodes.values()):",
-                "if flow.row.closed and all_over(flow.nodes.values()):",
+                "flow.over = flow.row.closed and not flow.swept and all_over(flow.nodes.values())",
+                "flow.over = flow.row.closed and all_over(flow.nodes.values())",
             ),
         ),
         (f"{FLOWS_ON_SQLITE}::TestSteps::test_a_sweep_takes_the_steps_that_are_left_and_is_not_alarmed",),
@@ -2320,7 +2323,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/backends/sql/flows.py",
-                "if ended and node.state in _LIVE:",
+                "if ended and node.state in LIVE_NODES:",
                 "if ended and node.state in ():",
             ),
         ),
@@ -2331,7 +2334,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a flow that is retried goes on being cancelled (SQL)",
         (
             Edit(
-                "src/onward/backends/sql/flows.py",
+                "src/onward/backends/sql/flow_in_look.py",
                 "self.stopped, self.cancelled, self.over = False, None, False",
                 "self.stopped, self.over = False, False",
             ),
@@ -2427,5 +2430,113 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a job that was booked for a token is said to be enqueued for then",
         (Edit(f"{REASONS}/gates.py", "return closed[0] if closed else None", "return None"),),
         (f"{ON_MEMORY}::test_a_job_that_was_booked_for_a_token_of_its_key_waits_for_that",),
+    ),
+    Mutant(
+        "M280",
+        "a flow that is cancelled while a node opens leaves the jobs that were opened already (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "if name in flow.live and (name in late or flow.ends(node))",
+                "if name in flow.live and name not in flow.swept and (name in late or flow.ends(node))",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_flow_that_is_cancelled_while_a_large_node_opens_starts_no_more",),
+    ),
+    Mutant(
+        "M281",
+        "a job that is added to a node that has run waits for ever (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                "    late = {name for (name,) in rows}\n",
+                "    late: set[str] = {name for (name,) in rows if not name}\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_what_a_replayed_run_adds_to_a_node_that_is_over_does_not_wait_for_ever",),
+    ),
+    Mutant(
+        "M282",
+        "all turns of a flow wait for a caller who has completed a job of it (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/backend.py",
+                "return settle_fenced(tx, settlement, leave_to_completed)",
+                "return settle_fenced(tx, settlement, self._look_joined)",
+            ),
+        ),
+        (f"{FLOWS_ON_POSTGRES}::TestCallersTransactions::{WHILE_A_CALLER}",),
+    ),
+    Mutant(
+        "M253",
+        "a node is over when its live jobs have ended, while its failed ones are still being replayed (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flow_in_look.py",
+                "return name in self.live or name in self.replays",
+                "return name in self.live",
+            ),
+        ),
+        (f"{IN_STEPS}::test_what_comes_after_stays_shut_while_failed_jobs_are_still_to_be_replayed",),
+    ),
+    Mutant(
+        "M254",
+        "a retry replays all failed jobs of a node in one transaction (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/flows.py",
+                '"after": flow.swept[node.name], "limit": room}\n        found',
+                '"after": flow.swept[node.name], "limit": (room := 10**9)}\n        found',
+            ),
+        ),
+        (f"{IN_STEPS}::test_a_retry_replays_a_thousand_jobs_in_each_transaction",),
+    ),
+    Mutant(
+        "M255",
+        "a retry of a completed flow begins its retention anew (SQL)",
+        (Edit("src/onward/backends/sql/flow_verbs.py", 'if flows[0].state == "completed":', "if False:"),),
+        (f"{ON_SQLITE}::test_a_retry_of_a_completed_flow_changes_nothing",),
+    ),
+    Mutant(
+        "M268",
+        "the check of a deployment stops after its first page",
+        (
+            Edit(
+                f"{GATE}/gate.py",
+                "            if len(page) < wanted:\n                return\n            left",
+                "            return\n            left",
+            ),
+        ),
+        (f"{CHECKS}::TestEveryStore::test_all_that_waits_is_checked_and_nothing_is_changed[sqlite]",),
+    ),
+    Mutant(
+        "M269",
+        "the check of a deployment does not ask whether arguments fit",
+        (Edit(f"{GATE}/gate.py", "        found.entry.fit(letter.payload)\n", "        pass\n"),),
+        (f"{CHECKS}::test_the_check_says_what_a_worker_would_do",),
+    ),
+    Mutant(
+        "M270",
+        "the check of a deployment shows the secrets of a job",
+        (
+            Edit(
+                f"{GATE}/gathering.py",
+                "None if record is None else record.payload",
+                "None if record is None else record.reveal()",
+            ),
+        ),
+        (f"{CHECKS}::test_secrets_of_arguments_are_masked",),
+    ),
+    Mutant(
+        "M271",
+        "the check of a deployment passes jobs whose budget a worker finds spent",
+        (
+            Edit(
+                f"{GATE}/gate.py",
+                "spent = None if ends else overdrawn(job.attempts, found.terms)",
+                "spent: str | None = None",
+            ),
+        ),
+        (f"{CHECKS}::test_the_check_says_what_a_worker_would_do",),
     ),
 )

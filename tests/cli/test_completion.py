@@ -10,7 +10,7 @@ from onward.cli.commands import GLOBALS, TREE
 from onward.cli.completion import script
 from tools import cli_reference
 
-MAINTENANCE = "reap prune health forget migrate move"
+MAINTENANCE = "reap prune health forget migrate check-deploy move"
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-config", "-n"]}
 
 
@@ -46,7 +46,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
             "onward ",
             f"enqueue worker top job why dead queue schedule limit flow {MAINTENANCE} keys config version demo completion",
         ),
-        ("onward job ", "list show stack retry signal cancel"),
+        ("onward job ", "list show stack retry signal cancel signatures"),
         ("onward worker ", "list"),
         ("onward worker --pro", "--processes"),
         ("onward worker list --", "--url --store --namespace --app --json --quiet --debug"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import Onward
-from onward.cli import flows
+from onward.cli import flows, output
 from onward.cli.exits import Exit, code_of
 from onward.cli.graph_picture import draw
 from onward.errors import FlowNotFound
@@ -150,6 +150,21 @@ def test_a_long_chain_is_listed(jobs, note, run):
     *_, last = run(flows.show, id=handle.id)[1].splitlines()
 
     assert last == "○ note-40  waiting  1 scheduled  after note-39"
+
+
+def test_no_line_is_wider_than_the_terminal(jobs, note, run, monkeypatch):
+    flow = jobs.flow("wide")
+    before = [flow.add(note, "a", node=f"a-node-with-a-rather-long-name-{place}") for place in range(40)]
+    flow.add(note, "b", after=before)
+    handle = flow.enqueue()
+    *_, whole = run(flows.show, id=handle.id)[1].splitlines()
+    monkeypatch.setattr(output, "width", lambda: 80)
+
+    lines = run(flows.show, id=handle.id)[1].splitlines()
+
+    assert max(map(len, lines)) <= 80 < len(whole)
+    assert lines[-1].endswith("…")
+    assert all(f"a-node-with-a-rather-long-name-{place}" in lines[4 + place] for place in range(40))
 
 
 def test_flows_are_cancelled_and_retried(jobs, note, run):

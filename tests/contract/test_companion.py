@@ -18,8 +18,9 @@ from onward.testing.contract.claiming import ClaimingContract, LeasesContract, O
 from onward.testing.contract.clocks import ClocksContract
 from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import DueContract, EnqueueingContract, RefusedContract, RetriedEnqueueContract
-from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract, GrowingContract
+from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract
 from onward.testing.contract.flow_ends import FlowEndsContract
+from onward.testing.contract.flow_growing import GrowingContract
 from onward.testing.contract.flow_rules import FlowRulesContract
 from onward.testing.contract.flows import FlowsContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract

@@ -10,7 +10,8 @@ from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
 from onward.cli.graph_picture import Drawn, draw
-from onward.cli.table import Column
+from onward.cli.picture import clipped
+from onward.cli.table import Column, StyledLine
 from onward.cli.times import ago, stamp
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ def show(app: Onward, args: Namespace) -> int:
         gap = " " * (width - len(line.rails) - len(line.name) - 2)
         after = "" if drawn or not node.after else f"after {', '.join(node.after)}"
         words = [node.state.replace("_", " "), _jobs(node), _WHENS[node.when], after]
-        output.write(
-            [(line.rails, "dim"), (symbol, style), (f" {line.name}{gap}", ""), ("  ".join(filter(None, words)), "dim")]
-        )
+        drawn_line = [(line.rails, "dim"), (symbol, style), (f" {line.name}{gap}", "")]
+        output.write(_fitted([*drawn_line, ("  ".join(filter(None, words)), "dim")]))
     return Exit.OK
 
 
@@ -83,6 +83,11 @@ def retry(app: Onward, args: Namespace) -> int:
         replayed = app.flows.get(flow_id).retry()
         _told(args, flow_id, {"replayed": replayed}, f"{replayed:,} jobs replayed")
     return Exit.OK
+
+
+def _fitted(line: StyledLine) -> StyledLine:
+    columns = output.width()
+    return line if columns is None else clipped(line, columns)
 
 
 def _told(args: Namespace, flow_id: str, data: dict[str, Any], words: str) -> None:

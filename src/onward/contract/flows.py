@@ -16,8 +16,8 @@ with its `after`, `when`, state and `failed`; how many jobs of a node are live i
   (`due_now`), one that is passed over or skipped has them cancelled.  A settlement that is repeated does not look.
 - **Locks.**  Session, job rows, keys of holds, then rows of flows, in the order of their ids.  Under the lock of a flow
   its jobs are written only if no other transaction has their rows locked; what was left out is done by the next look.
-- **Steps.**  A store may open, pass over or stop a node in steps of 1,000 jobs or more.  It notes in the node's row that
-  it has not done yet; every look at this flow, and every sweep, takes the next step.
+- **Steps.**  A store may open, pass over, stop or replay a node in steps of 1,000 jobs or more.  It notes in the node's row
+  that it has not done yet; every look at this flow, and every sweep, takes the next step.
 - **Stopping.**  In a flow with `stop_on_failure` of which a job failed, and in one that was cancelled, waiting members
   are cancelled and running ones are asked to cancel: the former only in nodes with `succeeded`, the latter everywhere.
 - **Growing.**  A running member may add jobs to its own node and to those behind it (`grow`), under the fence of its
@@ -153,7 +153,8 @@ class KeepsFlows(Protocol):
     def retry_flow(self, flow_id: str) -> int | None:
         """Replay every discarded or cancelled member, and return how many; None: there is no such flow.
 
-        The flow is not closed until all of them are replayed; then the store closes it and looks.  Nodes that failed,
-        were passed over or skipped go by the rules anew.  A member that has expired is not replayed.
+        A store may replay them in steps of 1,000 or more, and notes in the node's row that it has not done yet.  Until it
+        has, the node is not over; sweeps go on if the caller died.  Nodes that failed, were passed over or skipped go by
+        the rules anew.  A member that has expired is not replayed.  A completed flow stays as it is.
         """
         ...

@@ -70,7 +70,9 @@ INDEXES = {
     "leave_to_sweep": [{P}, {P}],
     "lock_lease": [{P}],
     "node_states": [{P}],
-    "revivable_members": [{P, OUTCOME}],
+    "failed_members": [{OUTCOME}],
+    "steps_left": [{P}],
+    "count_replayed": [{P}],
     "lock_revivable": [{P}],
     "revive_members": [{P}, {P}, {P}],
     "await_node": [{P}, {P}],
@@ -89,7 +91,7 @@ INDEXES = {
     "drop_flows": [{P}, {P}, {P}],
     "lock_finished": [{P}],
 }
-SORTED = {"waiting_members", "members_to_end", "revivable_members", "flows", "flows_running", "flows_named"}
+SORTED = {"waiting_members", "members_to_end", "failed_members", "flows", "flows_running", "flows_named"}
 
 
 @pytest.fixture(scope="module")

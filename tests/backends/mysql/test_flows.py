@@ -14,6 +14,7 @@ from onward.backends.sql.flows import STEP
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import a_lease, a_session, an_envelope, ids
 from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from tests.backends.flows_in_steps import RetriesInTransactions
 from tests.waiting import eventually
 
 MANY = 2 * STEP + 500
@@ -303,6 +304,10 @@ def test_a_member_that_settles_while_its_flow_is_cancelled_does_not_hold_that_up
 # Steps of a thousand
 
 
+class TestRetries(RetriesInTransactions):
+    """The locks of a flow and its jobs are free between two steps."""
+
+
 def test_a_large_node_opens_in_steps_that_its_own_jobs_take(backend, clock):
     stage = FlowStage(backend, clock, a=Part(), b=Part(MANY, "a"), c=Part(after="b"))
 
@@ -501,6 +506,9 @@ def test_while_a_caller_that_has_completed_a_member_does_not_commit_others_end_t
             return cursor.fetchall() if cursor.description else ()
 
         assert backend.settle_in(ack(first), "format", run).applied
+        with closing(mariadb.connect("jobs")) as other, other.cursor() as free:
+            free.execute("SELECT id FROM onward_flows FOR UPDATE SKIP LOCKED")
+            assert free.fetchall() == ((stage.id,),)
         assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
         assert stage.states() == {"a": "open", "b": "waiting"}
         caller.commit()

@@ -17,7 +17,7 @@ from onward.flow.limits import Bounds, rate_of
 from onward.flow.room import Scope
 from onward.job.states import State
 from onward.testing.contract.builders import a_session, at_once, ids, some_envelopes
-from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
+from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane, turn
 from tests.servers.connecting import connected
 from tests.waiting import eventually
 
@@ -324,6 +324,28 @@ class TestStripes:
         backend.empty()
 
         assert sql("SELECT min(number), max(number), count(*) FROM onward_stripes") == [(0, STRIPES - 1, STRIPES)]
+
+    def test_no_job_with_a_lane_starts_while_a_limit_changes_and_plain_queues_go_on(self, backend, other_session):
+        backend.enqueue(in_lane(2, "acme") + some_envelopes(3, queue="other"))
+
+        with other_session() as changing:
+            changing.execute("SELECT number FROM onward_stripes WHERE number = 0 FOR UPDATE")
+            changing.fetchall()
+            result = turn(backend)
+            assert (result.leases, result.more) == ([], True)
+            assert len(turn(backend, queues=("other",)).leases) == 3
+
+        assert len(claimed(backend)) == 2
+
+    def test_without_the_stripe_of_all_limits_no_claim_is_told_to_try_again_at_once(self, backend, sql):
+        backend.enqueue(in_lane(2, "acme"))
+        sql("DELETE FROM jobs.onward_stripes WHERE number = 0")
+
+        result = turn(backend)
+        backend.prune({})
+
+        assert (result.leases, result.more) == ([], False)
+        assert len(claimed(backend)) == 2, "a prune inserts it again"
 
     def test_a_scope_that_another_turn_has_is_left_to_it_and_others_go_on(self, backend, hold):
         declare(backend, a_limit(running=5), a_limit("mail", running=5))

@@ -342,7 +342,9 @@ class TestCallersTransactions:
                 return cursor.fetchall() if cursor.description else ()
 
             assert backend.settle_in(ack(first), "format", run).applied
-            caller.execute("SELECT count(*) FROM onward_flows")  # it stays open
+            with psycopg.connect(url) as other:
+                free = other.execute("SELECT id FROM onward_flows FOR UPDATE SKIP LOCKED").fetchall()
+            assert free == [(stage.id,)]
 
             assert [settled.applied for settled in backend.settle([ack(second), ack(last)])] == [True, True]
             assert stage.states() == {"a": "open", "b": "waiting"}

@@ -365,16 +365,22 @@ class TestFirstLimits:
         )
         setting.start()
         eventually(lambda: sql(WAITING) or not setting.is_alive())
-        other = []
-        claims = threading.Thread(target=lambda: other.extend(claimed(sides[1], owner="second")))
+        turns = []
+
+        def claim_others():
+            while not turns or turns[-1].more:
+                turns.append(turn(sides[1], owner="second"))
+
+        claims = threading.Thread(target=claim_others)
         sides[1].side = None
         claims.start()
+        eventually(lambda: turns)
         while claiming.can_go_on:
             claiming.let_on()
         setting.join(30)
         claims.join(30)
 
-        assert len(other) == 1
+        assert sum(len(each.leases) for each in turns) == 1
         assert executing(backend) == 5
 
     def test_a_turn_that_stands_still_keeps_no_renewal_and_no_plain_claim_waiting(self, backend, sides, sql):

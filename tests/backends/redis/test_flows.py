@@ -11,6 +11,7 @@ from onward.errors import BackendError, BackendRefused
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids
 from onward.testing.contract.flow_stage import FlowStage, Part, abandon, ack
+from tests.backends.flows_in_steps import RetriesInSteps
 from tests.backends.redis.test_limits import commands
 from tests.damage.corpus import HOSTILE
 
@@ -32,6 +33,10 @@ def keys(raw, *kinds):
     """The keys of these kinds, without the prefix."""
     names = [name.removeprefix(P.encode()).decode() for name in raw.keys(f"{P}*")]
     return sorted(name for name in names if name.partition(":")[0] in kinds)
+
+
+class TestRetries(RetriesInSteps):
+    """Every step is a script."""
 
 
 class TestSteps:

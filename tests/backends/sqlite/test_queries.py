@@ -146,9 +146,10 @@ def test_no_statement_sorts(plan, name):
         ("members_to_end", "SEARCH onward_jobs USING INDEX onward_jobs_flow_idx (flow=? AND node=? AND id>?)"),
         ("open_members", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
         (
-            "revive_members",
-            "SEARCH onward_finished USING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=?)",
+            "failed_members",
+            "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=? AND node=? AND state=? AND id>?)",
         ),
+        ("revive_members", "SEARCH onward_finished USING INDEX sqlite_autoindex_onward_finished_1 (id=?)"),
         ("member_counts", "SEARCH onward_jobs USING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
         (
             "member_counts",

@@ -250,6 +250,8 @@ class MemoryFlows:
             flow = self._store.flows.rows.get(flow_id)
             if flow is None:
                 return None
+            if flow.row().state == "completed":
+                return 0
             nodes = [node for node in flow.nodes.values() if node.state is not NodeState.COMPLETED]
             again = {node.name: _revive_all(self._store, flow, node.name, now) for node in nodes}
             _begin_anew(self._store, flow, set(again), now)

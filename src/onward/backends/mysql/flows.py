@@ -14,7 +14,7 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import enqueueing
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.flow_verbs import SqlFlows
-from onward.backends.sql.flows import STEP, FlowSteps, Looked, touch
+from onward.backends.sql.flows import FlowSteps, Looked, touch
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.contract.transactions import Rows
 from onward.job.states import State, state_named
@@ -43,31 +43,19 @@ class MySQLFlowSteps(FlowSteps):
             yield from ask("end_members", ids=waiting)
         return len(waiting)
 
-    def revive(self, flow_id: str, node: str) -> NamedSteps[int]:
-        revived = 0
-        for outcome in (State.DISCARDED, State.CANCELLED):
-            place = {"flow": flow_id, "node": node, "outcome": outcome.value}
-            ids = [""]
-            while ids:
-                page = yield from ask("revivable_members", **place, after=ids[-1], limit=STEP)
-                ids = [job_id for (job_id,) in page]
-                revived += len((yield from _revive(ids))) if ids else 0
-        return revived
+    def revive(self, ids: list[str]) -> NamedSteps[int]:
+        locked = [job_id for (job_id,) in (yield from ask("lock_revivable", ids=ids))]
+        if not locked:
+            return 0
+        revived = [job_id for (job_id,) in (yield from ask("revive_members", ids=locked, never=NEVER))]
+        if revived:
+            yield from ask("forget_finished", ids=revived)
+        return len(revived)
 
 
 def _lock(jobs: list[Any]) -> NamedSteps[dict[str, str]]:
     """Lock members; return the state of each that no other transaction has locked."""
     return {row[0]: row[1] for row in (yield from ask("lock_members", jobs=jobs))}
-
-
-def _revive(ids: list[str]) -> NamedSteps[list[str]]:
-    locked = [job_id for (job_id,) in (yield from ask("lock_revivable", ids=ids))]
-    if not locked:
-        return []
-    revived = [job_id for (job_id,) in (yield from ask("revive_members", ids=locked, never=NEVER))]
-    if revived:
-        yield from ask("forget_finished", ids=revived)
-    return revived
 
 
 class MySQLFlows(SqlFlows):

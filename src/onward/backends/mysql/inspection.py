@@ -60,21 +60,21 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        def act(tx: Transaction) -> Replayed:
+        def act(tx: Transaction, left: set[str]) -> Replayed:
             replayed, members = _replay(tx, query, fresh=fresh)
             if not members:
                 return replayed
-            ended_again = self._replayed(tx, members)
+            ended_again = self._replayed(tx, members, left)
             kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
             return Replayed(ids=kept, skipped={**replayed.skipped, **ended_again})
 
-        return self._write(act)
+        return self._finish_replay(act)
 
-    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]], left: set[str]) -> dict[str, str]:
         """Let members wait in their nodes, and look; return why some have ended again."""
         # Flows are locked last: every transaction locks jobs before them.
         tx.run_steps(self._flow_steps.lock(sorted({flow for flow, _ in members.values()})))
-        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members))
+        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members, left))
         tx.woken |= {job.id for job in opened}
         return ended_again
 

@@ -1167,14 +1167,15 @@ SELECT flow.id, flow.name, created_at, stop_on_failure, closed, stopped, cancell
 
 -- name: nodes_now
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
-       node.failed OR node.state IN ('waiting', 'open')
+       node.failed OR node.state IN ('waiting', 'open') AND node.replays = 0
                   AND (EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
                                 WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'discarded')
                     OR EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
                                 WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = 'cancelled')),
        node.swept,
        EXISTS (SELECT 1 FROM onward_members AS member FORCE INDEX (outcome_idx)
-                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = '')
+                WHERE member.flow = node.flow AND member.node = node.name AND member.outcome = ''),
+       node.replays
   FROM JSON_TABLE(:flows, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = wanted.id;
 
@@ -1277,9 +1278,10 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 
 -- name: change_nodes
 UPDATE JSON_TABLE(:nodes, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', name varchar(200) PATH '$[1]',
-                                          state varchar(12) PATH '$[2]', failed boolean PATH '$[3]', swept varchar(64) PATH '$[4]')) AS new
+                                          state varchar(12) PATH '$[2]', failed boolean PATH '$[3]', swept varchar(64) PATH '$[4]',
+                                          replays tinyint PATH '$[5]')) AS new
 STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = new.flow AND node.name = new.name
-   SET node.state = new.state, node.failed = new.failed, node.swept = new.swept;
+   SET node.state = new.state, node.failed = new.failed, node.swept = new.swept, node.replays = new.replays;
 
 -- name: change_flows
 -- One that is over keeps its time, or gets the present one.
@@ -1310,8 +1312,11 @@ STRAIGHT_JOIN onward_nodes AS node FORCE INDEX (PRIMARY) ON node.flow = place.fl
 UPDATE onward_flows SET cancelled = coalesce(cancelled, :reason), closed = true WHERE id = :flow AND over_at IS NULL;
 SELECT 1 FROM dual WHERE row_count() > 0;
 
--- name: has_steps_left
-SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
+-- name: steps_left
+SELECT unswept, replayed FROM onward_flows FORCE INDEX (PRIMARY) WHERE id = :flow;
+
+-- name: count_replayed
+UPDATE onward_flows SET replayed = CASE WHEN :anew THEN 0 ELSE replayed END + :number WHERE id = :flow;
 
 -- name: lock_lease
 SELECT id
@@ -1377,22 +1382,19 @@ SELECT flow, node, uuid(), :now, number
   FROM JSON_TABLE(:added, '$[*]' COLUMNS (flow varchar(64) PATH '$[0]', node varchar(200) PATH '$[1]', number int PATH '$[2]'))
     AS new;
 
--- name: revivable_members
--- Those of a node that failed in this way and may still run.
-SELECT done.id
-  FROM onward_members AS member FORCE INDEX (outcome_idx)
- STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = member.id
- WHERE member.flow = :flow AND member.node = :node AND member.outcome = :outcome AND member.id > :after
-   AND done.state = :outcome AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
- ORDER BY member.id
+-- name: failed_members
+SELECT id
+  FROM onward_members FORCE INDEX (outcome_idx)
+ WHERE flow = :flow AND node = :node AND outcome = :outcome AND id > :after
+ ORDER BY id
  LIMIT :limit;
 
 -- name: lock_revivable
--- What another transaction has locked is being replayed or pruned.
+-- Those that may still run.  What another transaction has locked is being replayed or pruned.
 SELECT done.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
- WHERE done.state IN ('discarded', 'cancelled') AND NOT done.tombstone
+ WHERE done.state IN ('discarded', 'cancelled') AND NOT done.tombstone AND (done.expires_at IS NULL OR done.expires_at > :now)
    FOR UPDATE SKIP LOCKED;
 
 -- name: revive_members

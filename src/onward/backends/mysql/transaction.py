@@ -24,7 +24,7 @@ __all__ = ["Reply", "Row", "Transaction"]
 T = TypeVar("T")
 
 # Steps whose answer is not read: each is sent with the next one.
-_UNANSWERED = frozenset({"lock_flows", "change_nodes", "change_flows", "store_nodes", "count_added"})
+_UNANSWERED = frozenset({"lock_flows", "change_nodes", "change_flows", "store_nodes", "count_added", "count_replayed"})
 
 
 class Reply:

@@ -78,7 +78,10 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query, self._flow_steps, fresh=fresh))
+        def act(tx: Transaction, left: set[str]) -> Replayed:
+            return _replay(tx, query, self._flow_steps, left, fresh=fresh)
+
+        return self._finish_replay(act)
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.ask("drop_spent_holds", limit=limit)
@@ -126,7 +129,7 @@ def _cancel(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
     return rows
 
 
-def _replay(tx: Transaction, query: Query, flows: FlowSteps, *, fresh: bool) -> Replayed:
+def _replay(tx: Transaction, query: Query, flows: FlowSteps, left: set[str], *, fresh: bool) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     picked = matching(tx, query, within=REPLAYABLE)
@@ -158,7 +161,7 @@ def _replay(tx: Transaction, query: Query, flows: FlowSteps, *, fresh: bool) -> 
         job_id: (each.flow, each.node or "") for job_id, each in found.items() if each.flow and job_id in revived
     }
     if members:
-        opened, ended_again = tx.run_steps(flows.replayed(members))
+        opened, ended_again = tx.run_steps(flows.replayed(members, left))
         tx.woken.update(job.id for job in opened)
         tx.wakes.update(job.queue for job in opened)
         revived.difference_update(ended_again)

@@ -1878,7 +1878,7 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
 -- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
 -- (One that has run can if a job was added late, and a step is left.)
 SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node.state,
-       node.failed OR node.state IN ('waiting', 'open')
+       node.failed OR node.state IN ('waiting', 'open') AND node.replays = 0
                       AND (SELECT true
                              FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
                             CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
@@ -1890,7 +1890,8 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
        AND (SELECT true FROM onward_jobs
              WHERE onward_jobs.flow IS NOT NULL AND (onward_jobs.flow, onward_jobs.node) >= (node.flow, node.name)
                AND (onward_jobs.flow, onward_jobs.node) <= (node.flow, node.name)
-             ORDER BY onward_jobs.flow DESC, onward_jobs.node DESC, onward_jobs.id DESC LIMIT 1) IS TRUE
+             ORDER BY onward_jobs.flow DESC, onward_jobs.node DESC, onward_jobs.id DESC LIMIT 1) IS TRUE,
+       node.replays
   FROM unnest(cast(:flows AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_nodes WHERE flow = wanted.id ORDER BY flow, name LIMIT 100000) AS node;
 
@@ -1913,7 +1914,7 @@ SELECT wanted.name
          LIMIT 1) IS TRUE;
 
 -- name: change_nodes
--- [[flow, name, state, failed, swept], …], under the lock of their flows.
+-- [[flow, name, state, failed, swept, replays], …], under the lock of their flows.
 WITH held AS MATERIALIZED (
     SELECT node.place, new.row
       FROM jsonb_array_elements(cast(:nodes AS jsonb)) AS new (row)
@@ -1921,7 +1922,8 @@ WITH held AS MATERIALIZED (
                            FROM onward_nodes WHERE flow = new.row ->> 0 AND name = new.row ->> 1 FOR UPDATE) AS node
 )
 UPDATE onward_nodes
-   SET state = held.row ->> 2, failed = cast(held.row ->> 3 AS boolean), swept = held.row ->> 4
+   SET state = held.row ->> 2, failed = cast(held.row ->> 3 AS boolean), swept = held.row ->> 4,
+       replays = cast(held.row ->> 5 AS smallint)
   FROM held
  WHERE onward_nodes.ctid = held.place;
 
@@ -2027,8 +2029,8 @@ UPDATE onward_flows SET cancelled = coalesce(cancelled, cast(:reason AS text)), 
  WHERE id = :flow AND over_at IS NULL
 RETURNING id;
 
--- name: has_steps_left
-SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
+-- name: steps_left
+SELECT unswept, replayed FROM onward_flows WHERE id = :flow;
 
 -- name: lock_lease
 -- A reap waits for what the lease adds.
@@ -2036,15 +2038,27 @@ SELECT 1 FROM onward_jobs
  WHERE id = :id AND delivery = cast(:token AS bigint) AND owner = :owner AND state = 'executing'
    FOR SHARE;
 
+-- name: failed_members
+SELECT id
+  FROM onward_finished
+ WHERE flow = :flow AND node = :node AND state = :outcome AND id > :after
+ ORDER BY id
+ LIMIT cast(:limit AS bigint);
+
+-- name: count_replayed
+UPDATE onward_flows
+   SET replayed = CASE WHEN cast(:anew AS boolean) THEN 0 ELSE replayed END + cast(:number AS bigint)
+ WHERE id = :flow;
+
 -- name: revive_members
--- All of a node that failed and may still run; they wait until their node opens.
+-- Those that may still run; they wait until their node opens.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
 SELECT id, queue, 'scheduled', rank, cast(:never AS bigint), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
        enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job,
        sealed
   FROM onward_finished
- WHERE flow = :flow AND node = :node AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
+ WHERE id = ANY (cast(:ids AS text[])) AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
    AND (expires_at IS NULL OR expires_at > (SELECT onward_now(:now)))
 ON CONFLICT DO NOTHING
 RETURNING id;

@@ -3,7 +3,7 @@
 The statements, by name: those of `onward.backends.sql.flows`; ``flows(after, limit)``, ``flows_running(after, limit)`` and
 ``flows_named(after, limit, named, running)``, which have the columns of ``flows_among``, the newest first;
 ``member_counts(flow, at_most)``: (node, and a number for each of `_COUNTED_STATES`); ``close_flow(flow)`` and
-``cancel_flow(flow, reason)``, which return its id if it was changed; ``has_steps_left(flow)``; and
+``cancel_flow(flow, reason)``, which return its id if it was changed; ``steps_left(flow)``: (unswept, replayed); and
 ``lock_lease(id, token, owner)``, which keeps the row of a lease until the commit.
 """
 
@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from onward.backend import COUNTED, Enqueued, Envelope, FlowRow, Lease
+from onward.backend import COUNTED, Enqueued, Envelope, FlowRow, Lease, Replayed
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.flow_rows import readable_flows
 from onward.backends.sql.flows import LEFT_OPEN_FOR, FlowSteps, Looked, logger, touch
@@ -144,29 +144,51 @@ class SqlFlows:
 
         if not self._write(act):
             return False
-        # The first step is done, and what is added meanwhile is cancelled too: the others follow one by one, so that other
-        # processes can write between them.
-        while self._read(lambda tx: tx.ask("has_steps_left", flow=flow_id).value()):
-            if not self._write(lambda tx: self._swept(tx, (flow_id, "", True, False))).swept:
-                time.sleep(random.uniform(*_UNTIL_UNLOCKED))  # another transaction has what is left
+        self._finish_steps(flow_id)  # what is added meanwhile is cancelled too
         return True
 
     @set_aside_and_repeat
     def retry_flow(self, flow_id: str) -> int | None:
-        steps = self._flow_steps
-
-        def act(tx: Any) -> int | None:
+        def act(tx: Any) -> bool | None:
             flows, refused = _readable(tx, self._locked(tx, flow_id))
             if refused:
                 raise refused[0]
             if not flows:
                 return None
-            nodes = [node for node in flows[0].nodes if node.state is not NodeState.COMPLETED]
-            again: dict[str, int] = {node.name: tx.run_steps(steps.revive(flow_id, node.name)) for node in nodes}
-            self._opened(tx, tx.run_steps(steps.begin_anew(flow_id, set(again))))
-            return sum(again[node.name] for node in nodes if node.state is not NodeState.SKIPPED)
+            if flows[0].state == "completed":
+                return False
+            names = {node.name for node in flows[0].nodes if node.state is not NodeState.COMPLETED}
+            self._opened(tx, tx.run_steps(self._flow_steps.begin_retry(flow_id, names)))
+            return True
 
-        return self._write(act)
+        begun = self._write(act)
+        return self._finish_steps(flow_id) if begun else (None if begun is None else 0)
+
+    def _finish_steps(self, flow_id: str) -> int:
+        """Take the steps that a look has left, one by one, so that other processes can write between them.
+
+        Returns how many jobs the last retry of this flow has replayed: sweeps and the ends of jobs take steps, too.
+        """
+        while self._steps_left(flow_id)[0]:
+            looked = self._write(lambda tx: self._swept(tx, (flow_id, "", True, False)))
+            if not looked.unswept:
+                break  # that was the last, or the flow cannot be read
+            if not looked.swept:
+                time.sleep(random.uniform(*_UNTIL_UNLOCKED))  # another transaction has what is left
+        return self._steps_left(flow_id)[1]
+
+    def _steps_left(self, flow_id: str) -> tuple[bool, int]:
+        """Return whether a step is left, and how many jobs the last retry has replayed."""
+        rows = self._read(lambda tx: tx.ask("steps_left", flow=flow_id).rows())
+        return (bool(rows[0][0]), int(rows[0][1])) if rows else (False, 0)
+
+    def _finish_replay(self, act: Callable[[Any, set[str]], Replayed]) -> Replayed:
+        """Replay jobs in one transaction, and then, in steps, what was cancelled behind them."""
+        left: set[str] = set()
+        replayed = self._write(lambda tx: act(tx, left))
+        for flow_id in sorted(left):
+            self._finish_steps(flow_id)
+        return replayed
 
     def _sweep_flows(self) -> None:
         """Look at every flow that should have gone on, each in a transaction of its own."""

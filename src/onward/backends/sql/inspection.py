@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
+from onward.backend import Pruned, Query, QueueState, Replayed, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
@@ -35,6 +35,10 @@ class SqlInspection(Generic[Tx]):
 
     @abstractmethod
     def _write(self, act: Callable[[Tx], Result]) -> Result: ...
+
+    @abstractmethod
+    def _finish_replay(self, act: Callable[[Tx, set[str]], Replayed]) -> Replayed:
+        """Replay jobs in one transaction, and then, in steps, what was cancelled behind members of flows."""
 
     @abstractmethod
     def _tidy(self, tx: Tx, limit: int) -> None:

@@ -79,11 +79,14 @@ class SqliteInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query, self._replayed, fresh=fresh))
+        def act(tx: Transaction, left: set[str]) -> Replayed:
+            return _replay(tx, query, lambda members: self._replayed(tx, members, left), fresh=fresh)
 
-    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        return self._finish_replay(act)
+
+    def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]], left: set[str]) -> dict[str, str]:
         """Let members wait in their nodes, and look; return why some have ended again."""
-        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members))
+        opened, ended_again = tx.run_steps(self._flow_steps.replayed(members, left))
         tx.woken += [job.id for job in opened]
         return ended_again
 
@@ -132,7 +135,7 @@ class SqliteInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         return self._write(lambda tx: tx.run("progress", noted) == 1)
 
 
-_Replayed = Callable[[Transaction, Mapping[str, tuple[str, str]]], dict[str, str]]
+_Replayed = Callable[[Mapping[str, tuple[str, str]]], dict[str, str]]
 
 
 def _replay(tx: Transaction, query: Query, replayed_members: _Replayed, *, fresh: bool) -> Replayed:
@@ -156,7 +159,7 @@ def _replay(tx: Transaction, query: Query, replayed_members: _Replayed, *, fresh
         tx.wakes = True
         tx.rows("forget_finished", (as_json(replayed.ids),))
     if members:
-        ended_again = replayed_members(tx, members)
+        ended_again = replayed_members(members)
         kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
         return Replayed(ids=kept, skipped=replayed.skipped | ended_again)
     return replayed

@@ -1100,14 +1100,15 @@ SELECT flow, place, name, comes_after, opens_when, state, failed, total
 -- To look at them: whether a job has failed, of those that are not over; and whether a job is live, of those that can have one.
 -- (One that has run can if a job was added late, and a step is left.)
 SELECT flow, place, name, comes_after, opens_when, state,
-       failed OR state IN ('waiting', 'open')
+       failed OR state IN ('waiting', 'open') AND NOT replays
                  AND EXISTS (SELECT 1 FROM onward_finished INDEXED BY onward_finished_flow_idx
                               WHERE onward_finished.flow = node.flow AND onward_finished.node = node.name
                                 AND onward_finished.flow IS NOT NULL AND onward_finished.state IN ('discarded', 'cancelled')),
        swept,
        (state NOT IN ('completed', 'failed') OR swept IS NOT NULL)
        AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_flow_idx
-                WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name AND onward_jobs.flow IS NOT NULL)
+                WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name AND onward_jobs.flow IS NOT NULL),
+       replays
   FROM onward_nodes AS node
  WHERE flow IN (SELECT value FROM json_each(:flows));
 
@@ -1124,12 +1125,13 @@ SELECT wanted.value FROM json_each(:nodes) AS wanted
                 WHERE flow = :flow AND node = wanted.value AND flow IS NOT NULL AND state IN ('discarded', 'cancelled'));
 
 -- name: change_nodes
--- [[flow, name, state, failed, swept], …].  An upsert, as above.
-INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, failed, swept)
-SELECT new.value ->> 0, new.value ->> 1, 0, '[]', 'succeeded', new.value ->> 2, new.value ->> 3, new.value ->> 4
+-- [[flow, name, state, failed, swept, replays], …].  An upsert, as above.
+INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state, failed, swept, replays)
+SELECT new.value ->> 0, new.value ->> 1, 0, '[]', 'succeeded', new.value ->> 2, new.value ->> 3, new.value ->> 4, new.value ->> 5
   FROM json_each(:nodes) AS new
  WHERE true
-ON CONFLICT (flow, name) DO UPDATE SET state = excluded.state, failed = excluded.failed, swept = excluded.swept;
+ON CONFLICT (flow, name) DO UPDATE
+   SET state = excluded.state, failed = excluded.failed, swept = excluded.swept, replays = excluded.replays;
 
 -- name: change_flows
 -- [[id, stopped, cancelled, over, unswept], …].
@@ -1170,20 +1172,30 @@ UPDATE onward_flows SET closed = 1 WHERE id = :flow AND NOT closed RETURNING id;
 -- The first reason stands.
 UPDATE onward_flows SET cancelled = coalesce(cancelled, :reason), closed = 1 WHERE id = :flow AND over_at IS NULL RETURNING id;
 
--- name: has_steps_left
-SELECT EXISTS (SELECT 1 FROM onward_flows WHERE id = :flow AND unswept);
+-- name: steps_left
+SELECT unswept, replayed FROM onward_flows WHERE id = :flow;
+
+-- name: count_replayed
+UPDATE onward_flows SET replayed = iif(:anew, 0, replayed) + :number WHERE id = :flow;
 
 -- name: lock_lease
 SELECT 1 FROM onward_jobs WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing';
 
+-- name: failed_members
+SELECT id
+  FROM onward_finished INDEXED BY onward_finished_flow_idx
+ WHERE flow = :flow AND node = :node AND flow IS NOT NULL AND state = :outcome AND id > :after
+ ORDER BY id
+ LIMIT :limit;
+
 -- name: revive_members
--- All of a node that failed and may still run; they wait until their node opens.
+-- Those that may still run; they wait until their node opens.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, awaits, job, sealed)
 SELECT id, queue, 'scheduled', rank, :never, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
        unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, '', job, sealed
-  FROM onward_finished INDEXED BY onward_finished_flow_idx
- WHERE flow = :flow AND node = :node AND flow IS NOT NULL AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
+  FROM onward_finished
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('discarded', 'cancelled') AND sealed IS NOT NULL
    AND (expires_at IS NULL OR expires_at > :now)
 ON CONFLICT DO NOTHING
 RETURNING id;

@@ -71,12 +71,12 @@ class DeployGate:
         if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < 1):
             raise OptionError(f"sample must be a number of at least 1, not {sample!r:.60}")
         self._refuse_to_run()
-        served = self._runtime.registry.queues() if queues is None else list(queues)
-        others, states = list(elsewhere), LIVE | {State.DISCARDED} if dead else LIVE
+        served = _Queues(self._runtime.registry.queues() if queues is None else queues)
+        others, states = _Queues(elsewhere), LIVE | {State.DISCARDED} if dead else LIVE
         gathered, checked, blocked = Gathered(), 0, 0
         now = self._inspection.look(Look()).now
         for page in self._pages(states, sample):
-            here = [job for job in page if not serves(others, job.queue)]
+            here = [job for job in page if not others[job.queue]]
             checked += len(here)
             blocked += sum(self._blocks(job, served, now, gathered) for job in here)
             if progress is not None:
@@ -84,12 +84,14 @@ class DeployGate:
         problems = (*gathered.problems(now), *self._schedules(), *self._unknown_to_workers(now))
         return DeployReport(checked=checked, blocked=blocked, problems=problems, sampled=sample is not None)
 
-    def _blocks(self, job: StoredJob, served: Sequence[str], now: int, gathered: Gathered) -> bool:
+    def _blocks(self, job: StoredJob, served: _Queues, now: int, gathered: Gathered) -> bool:
         """Gather what is wrong with a job; return whether anything is."""
         found = trouble_of(job, self._runtime, now)
+        if found is None and served[job.queue]:  # nearly always
+            return False
         troubles = [] if found is None else [found]
-        if not job.is_finished and not serves(served, job.queue):
-            told = f"workers of this build serve {', '.join(served)}, and not {job.queue!r:.80}"
+        if not job.is_finished and not served[job.queue]:
+            told = f"workers of this build serve {', '.join(served.patterns)}, and not {job.queue!r:.80}"
             troubles.append(Trouble("unserved", job.queue, told))
         for trouble in troubles:
             gathered.add(trouble, job, self._records.record(job) if gathered.lacks(trouble) else None)
@@ -162,6 +164,18 @@ class DeployGate:
             if session.expires_at > now
         )
         return [frozenset(each.jobs) for each in found if each is not None and each.jobs is not None]
+
+
+class _Queues(dict[str, bool]):
+    """Whether a queue is among these names and patterns; each is compared once."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        super().__init__()
+        self.patterns = list(patterns)
+
+    def __missing__(self, queue: str) -> bool:
+        self[queue] = serves(self.patterns, queue)
+        return self[queue]
 
 
 def trouble_of(job: StoredJob, runtime: Runtime, now: int) -> Trouble | None:

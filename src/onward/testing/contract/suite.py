@@ -30,8 +30,9 @@ from onward.testing.contract.evidence import (
     TurnedEvidenceContract,
 )
 from onward.testing.contract.fencing import FencingContract, GenerationsContract
-from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract, GrowingContract
+from onward.testing.contract.flow_changes import FlowRetentionContract, FlowSteeringContract
 from onward.testing.contract.flow_ends import FlowEndsContract
+from onward.testing.contract.flow_growing import GrowingContract
 from onward.testing.contract.flow_rules import FlowRulesContract
 from onward.testing.contract.flow_transactions import FlowTransactionsContract
 from onward.testing.contract.flows import FlowsContract

@@ -342,6 +342,8 @@ class ModelFlows:
         if flow_id not in self.flow_rows:
             return None
         flow = self.flow_rows[flow_id]
+        if flow.row().state == "completed":
+            return 0
         names = [name for name, node in flow.nodes.items() if node.state != "completed"]
         wanted = [name for name in names if flow.nodes[name].state != "skipped"]
         again = {name: self._replay_all(flow, name) for name in names}

@@ -226,7 +226,8 @@ CREATE TABLE IF NOT EXISTS onward_flows (
     stopped boolean NOT NULL DEFAULT false,
     cancelled longtext,                             -- not null: it was cancelled as a whole, and why
     over_at bigint,
-    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, or cancelled
+    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, cancelled or replayed
+    replayed bigint NOT NULL DEFAULT 0,             -- jobs that the last retry of it has replayed
     CONSTRAINT CHECK (id <> '' AND created_at BETWEEN 0 AND 253402300799999999
            AND (over_at IS NULL OR over_at BETWEEN 0 AND 253402300799999999)),
     INDEX over_idx (over_at, id),
@@ -242,6 +243,7 @@ CREATE TABLE IF NOT EXISTS onward_nodes (
     state varchar(12) NOT NULL,
     failed boolean NOT NULL DEFAULT false,          -- a job of it was discarded or cancelled
     swept varchar(64),                              -- null: all of its jobs are as its state says; else those up to this id
+    replays tinyint NOT NULL DEFAULT 0,             -- its failed jobs are replayed first: 2, and a retry of the flow counts them; 1
     CONSTRAINT CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND json_valid(comes_after)
            AND state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped')),
     PRIMARY KEY (flow, name)

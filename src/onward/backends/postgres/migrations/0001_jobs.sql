@@ -250,7 +250,8 @@ CREATE TABLE onward_flows (
     stop_on_failure boolean NOT NULL,
     closed boolean NOT NULL,                        -- false: jobs are still added from outside
     stopped boolean NOT NULL DEFAULT false,
-    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, or cancelled
+    unswept boolean NOT NULL DEFAULT false,         -- a node of it has jobs that are to be made due, cancelled or replayed
+    replayed bigint NOT NULL DEFAULT 0,             -- jobs that the last retry of it has replayed
     id text COLLATE "C" NOT NULL PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
     cancelled text,                                 -- not null: it was cancelled as a whole, and why
@@ -263,6 +264,7 @@ CREATE INDEX onward_flows_name_idx ON onward_flows (name, id) WHERE name <> '';
 
 CREATE TABLE onward_nodes (
     place integer NOT NULL,                         -- in the order in which each comes after those that it names
+    replays smallint NOT NULL DEFAULT 0,            -- its failed jobs are replayed first: 2, and a retry of the flow counts them; 1
     failed boolean NOT NULL DEFAULT false,          -- a job of it was discarded or cancelled
     flow text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,

@@ -26,6 +26,13 @@ function verbs.cancel()
   end
 end
 
+local function is_completed()
+  for _, node in ipairs(flow.nodes) do
+    if node.state == NODE.FAILED or node.state == NODE.PASSED_OVER then return false end
+  end
+  return state.over_at > 0
+end
+
 function verbs.retry()
   hash(flow.key, 'retried', 0)
   flows.begin_anew(flow, names, function(node)
@@ -36,6 +43,7 @@ end
 function verbs.step() return state.unswept end
 
 is_lenient = true
+if verb == 'retry' and is_completed() then return {1, 0, 0} end
 if verbs[verb]() == false then return {0, 0, tonumber(redis.call('HGET', P .. flow.key, 'retried') or 0) or 0} end
 if verb ~= 'retry' then flows.look_at(flow, now) end
 flush_counts()

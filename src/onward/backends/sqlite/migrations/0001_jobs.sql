@@ -228,7 +228,8 @@ CREATE TABLE onward_flows (
     stopped INTEGER NOT NULL DEFAULT 0,
     cancelled TEXT,                                 -- not null: it was cancelled as a whole, and why
     over_at INTEGER,
-    unswept INTEGER NOT NULL DEFAULT 0,             -- 1: a node of it has jobs that are to be made due, or cancelled
+    unswept INTEGER NOT NULL DEFAULT 0,             -- 1: a node of it has jobs that are to be made due, cancelled or replayed
+    replayed INTEGER NOT NULL DEFAULT 0,            -- jobs that the last retry of it has replayed
     CHECK (id <> '' AND stop_on_failure IN (0, 1) AND closed IN (0, 1) AND stopped IN (0, 1) AND unswept IN (0, 1)),
     CHECK (created_at BETWEEN 0 AND 253402300799999999
            AND (over_at IS NULL OR over_at BETWEEN 0 AND 253402300799999999))
@@ -248,8 +249,9 @@ CREATE TABLE onward_nodes (
     total INTEGER NOT NULL DEFAULT 0,               -- jobs that were added to it
     added_at INTEGER,                               -- when the last of them was
     swept TEXT,                                     -- null: all of its jobs are as its state says; else those up to this id
+    replays INTEGER NOT NULL DEFAULT 0,             -- its failed jobs are replayed first: 2, and a retry of the flow counts them; 1
     PRIMARY KEY (flow, name),
-    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND failed IN (0, 1) AND total >= 0
+    CHECK (opens_when IN ('succeeded', 'failed', 'finished') AND failed IN (0, 1) AND total >= 0 AND replays IN (0, 1, 2)
            AND (added_at IS NULL OR added_at BETWEEN 0 AND 253402300799999999)),
     CHECK (state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped') AND json_valid(comes_after))
 ) STRICT, WITHOUT ROWID;
