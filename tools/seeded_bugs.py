@@ -2537,6 +2537,6 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "spent: str | None = None",
             ),
         ),
-        (f"{CHECKS}::test_the_check_says_what_a_worker_would_do",),
+        (f"{CHECKS}::TestMending::test_a_budget_that_became_smaller_is_raised",),
     ),
 )
