@@ -31,6 +31,8 @@ PARAMETERS = {
     "discarded": True,
     "live": True,
     "everything": False,
+    "anew": True,
+    "number": 1,
     "states": ["available"],
     "queue": None,
     "outcome": "discarded",
