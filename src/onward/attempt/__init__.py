@@ -1,6 +1,6 @@
 """One run of a job, from the lease to the last counter.  Called by the engines (`onward.worker`); starts no thread.
 
-Read `prepare` (ready to be called, or already over; its `resolve` verifies, opens and finds the handler), `attempt` (call
+Read `prepare` (ready to be called, or already over; it verifies, opens and finds the handler), `attempt` (call
 the handler, turn what happened into an outcome), `settle` (outcome to settlement, and the turn that carries it), `report`
 (counters, events, log lines by the store's answer).  Then what only some jobs use: `hooked` (hooks around the handler),
 `notebook` (notes of steps and sleeps), `growing` (jobs added to a flow), `occurrences` (whether a schedule's job runs),
