@@ -6,4 +6,5 @@ Read `inspector` (one method per question or request), `steering` and `signallin
 `dead_letters`, `pruning`, `unsupported_inspection` (answers for brokers).  Schedules: `declarations` (those in the code),
 `schedules` (all of them: ``jobs.schedules``).  `limits` is ``jobs.limits``, `flows` is ``jobs.flows``.  `transfer` moves
 jobs from one store to another.  `deploy` checks whether a build can run what waits.
+`store_metrics` is what a store holds, as metrics.
 """
