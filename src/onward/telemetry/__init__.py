@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from onward.telemetry.events import (
     Event,
+    HealthChanged,
     JobCancelled,
     JobCompleted,
     JobDeduplicated,
@@ -32,6 +33,7 @@ from onward.telemetry.milestones import Milestones
 
 __all__ = [
     "Event",
+    "HealthChanged",
     "JobCancelled",
     "JobCompleted",
     "JobDeduplicated",
