@@ -56,6 +56,7 @@ TOPICS = (
     "records",
     "removing",
     "replaying",
+    "samples",
     "schedules",
     "sessions",
     "settling",
