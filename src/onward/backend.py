@@ -3,7 +3,18 @@
 """
 
 from onward.base.failure import Failure
-from onward.contract import backend, capabilities, flows, inspection, limits, notes, samples, schedules, snapshot, values
+from onward.contract import (
+    backend,
+    capabilities,
+    flows,
+    inspection,
+    limits,
+    notes,
+    samples,
+    schedules,
+    snapshot,
+    values,
+)
 from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
 from onward.contract.capabilities import *  # noqa: F403
 from onward.contract.flows import *  # noqa: F403

@@ -201,8 +201,9 @@ class Backend(Protocol):
         One row, however many leases it has.  A session that has expired but was not reaped is alive and is renewed.
         `alive=False`: there is no such session, and there will not be one again.
 
-        With a `sample` a store that can be inspected makes a second transaction, whether the session is alive or not, so
-        that what happens to the sample changes nothing for the session.  (`onward.contract.samples` has the rules.)
+        With a `sample` a store that can be inspected makes a second transaction, whether the session is alive or not.  It
+        may take two seconds and may fail: `refused` says why, and nothing else changes.  (`onward.contract.samples` has
+        the rules.)
 
         - The sample replaces what its reporter has sent of that minute before.  One that is repeated changes nothing; one
           of a minute that is closed is ignored.

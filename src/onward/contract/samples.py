@@ -13,10 +13,14 @@ So a row that is merged can no longer change, and a merge that comes late, or tw
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import msgspec
 
-from onward.base.clock import SECOND
-from onward.errors import OptionError
+from onward.base.clock import SECOND, time_left, until
+from onward.contract.values import Renewal
+from onward.errors import BackendError, OptionError
 
 __all__ = ["SAMPLER", "Sample", "SeriesRow"]
 
@@ -25,6 +29,7 @@ MINUTE = 60 * SECOND
 TEN_MINUTES = 10 * MINUTE
 LARGEST_SAMPLE = 1024 * 1024  # bytes
 LONGEST_REPORTER = 64  # characters
+SAMPLE_SECONDS = 2.0  # the longest that a renewal waits for its sample
 
 _OPEN = 150 * SECOND  # since a minute began: samples of it are stored
 _CLOSED = 180 * SECOND  # since a minute began: it can be merged
@@ -50,7 +55,9 @@ class Sample(msgspec.Struct, frozen=True):
             raise OptionError(f"a sample is of a whole minute, and {self.minute} is inside of one: round it down")
         largest = max(map(len, (self.data, *(data for _, _, data in self.merged))))
         if largest > LARGEST_SAMPLE:
-            raise OptionError(f"a sample has at most {LARGEST_SAMPLE:,} bytes, not {largest:,}: put fewer series into it")
+            raise OptionError(
+                f"a sample has at most {LARGEST_SAMPLE:,} bytes, not {largest:,}: put fewer series into it"
+            )
 
 
 class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +85,16 @@ def merged_between(start: int, width: int) -> tuple[int, int]:
 
 def is_within(now: int, span: tuple[int, int]) -> bool:
     return span[0] <= now < span[1]
+
+
+def with_sample(renewal: Renewal, keep: Callable[[], tuple[int, bool]]) -> Renewal:
+    """Return the answer to a renewal that brought a sample.  ``keep`` stores it; what it raises changes nothing else."""
+    try:
+        with until(time.monotonic() + time_left(SAMPLE_SECONDS)):
+            now, is_sampler = keep()
+    except BackendError as error:
+        return msgspec.structs.replace(renewal, refused=str(error))
+    return msgspec.structs.replace(renewal, now=now, sampler=is_sampler)
 
 
 def kept_since(now: int) -> int:

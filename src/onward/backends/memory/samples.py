@@ -6,11 +6,9 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager
 from itertools import islice
 
-import msgspec
-
 from onward.backend import SAMPLER, Renewal, Sample, SeriesRow
 from onward.backends.memory.store import MemoryStore
-from onward.contract.samples import is_within, kept_since, merged_between, open_between
+from onward.contract.samples import is_within, kept_since, merged_between, open_between, with_sample
 
 __all__ = ["MemorySamples", "series_between"]
 
@@ -25,8 +23,12 @@ class MemorySamples:
 
     def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
         """Store a sample; return the answer to the renewal that it came with."""
-        with self._writing() as now:
-            return msgspec.structs.replace(renewal, now=now, sampler=_keep(self._store, sample, now))
+
+        def keep() -> tuple[int, bool]:
+            with self._writing() as now:
+                return now, _keep(self._store, sample, now)
+
+        return with_sample(renewal, keep)
 
 
 def _keep(store: MemoryStore, sample: Sample, now: int) -> bool:

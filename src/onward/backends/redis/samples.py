@@ -6,12 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from onward.backend import Renewal, Sample, SeriesRow
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis.showing import shown_name
-from onward.contract.samples import kept_since, merged_between, open_between
+from onward.contract.samples import kept_since, merged_between, open_between, with_sample
 
 __all__ = ["RedisSamples", "series_rows"]
 
@@ -27,14 +25,17 @@ class RedisSamples:
     @abstractmethod
     def _now(self) -> int | None: ...
 
-    @set_aside_and_repeat
     def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
         """Store a sample; return the answer to the renewal that it came with."""
+        return with_sample(renewal, lambda: self._keep_sample(sample))
+
+    @set_aside_and_repeat
+    def _keep_sample(self, sample: Sample) -> tuple[int, bool]:
         merged = [(start, width, *merged_between(start, width)) for start, width, _ in sample.merged]
         given = (sample.reporter, sample.minute, *open_between(sample.minute), merged, -kept_since(0))
         beside = [sample.data, *(data for _, _, data in sample.merged)]
         now, is_sampler = self._run("sample", self._now(), *given, beside=beside)
-        return msgspec.structs.replace(renewal, now=int(now), sampler=bool(is_sampler))
+        return int(now), bool(is_sampler)
 
 
 def series_rows(found: Sequence[Any]) -> Iterator[SeriesRow]:

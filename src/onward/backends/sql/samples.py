@@ -13,11 +13,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
-
 from onward.backend import SAMPLER, Renewal, Sample, SeriesRow
 from onward.backends.sql.statements import SqlTransaction
-from onward.contract.samples import is_within, kept_since, merged_between, open_between
+from onward.contract.samples import is_within, kept_since, merged_between, open_between, with_sample
 
 __all__ = ["SqlSamples", "series_between"]
 
@@ -32,8 +30,7 @@ class SqlSamples:
 
     def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
         """Store a sample; return the answer to the renewal that it came with."""
-        now, is_sampler = self._write(lambda tx: _keep(tx, sample))
-        return msgspec.structs.replace(renewal, now=now, sampler=is_sampler)
+        return with_sample(renewal, lambda: self._write(lambda tx: _keep(tx, sample)))
 
 
 def _keep(tx: SqlTransaction, sample: Sample) -> tuple[int, bool]:

@@ -38,6 +38,7 @@ TOPICS = (
     "fencing",
     "flow_changes",
     "flow_ends",
+    "flow_growing",
     "flow_rules",
     "flow_transactions",
     "flows",
