@@ -19,7 +19,6 @@ from onward.backend import (
     Lease,
     Reaped,
     Renewal,
-    Sample,
     Session,
     Turn,
     TurnResult,
@@ -114,10 +113,6 @@ class MemoryBackend(
                 awaits_slots=awaits_slots,
                 cancel_requested=self._asked_to_cancel(turn.owner),
             )
-
-    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
-        renewal = self._renew(owner)
-        return renewal if sample is None else self._sampled(renewal, sample)
 
     def _renew(self, owner: str) -> Renewal:
         with self._writing() as now:

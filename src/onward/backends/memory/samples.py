@@ -14,21 +14,24 @@ __all__ = ["MemorySamples", "series_between"]
 
 
 class MemorySamples:
-    """Keeps the samples that come with renewals."""
+    """Renews sessions, and keeps the samples that come with that."""
 
     _store: MemoryStore
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[int]: ...
 
-    def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
-        """Store a sample; return the answer to the renewal that it came with."""
+    @abstractmethod
+    def _renew(self, owner: str) -> Renewal:
+        """Renew a session."""
 
-        def keep() -> tuple[int, bool]:
-            with self._writing() as now:
-                return now, _keep(self._store, sample, now)
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
+        renewal = self._renew(owner)
+        return renewal if sample is None else with_sample(renewal, lambda: self._keep_sample(sample))
 
-        return with_sample(renewal, keep)
+    def _keep_sample(self, sample: Sample) -> tuple[int, bool]:
+        with self._writing() as now:
+            return now, _keep(self._store, sample, now)
 
 
 def _keep(store: MemoryStore, sample: Sample, now: int) -> bool:

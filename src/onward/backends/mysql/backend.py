@@ -20,7 +20,6 @@ from onward.backend import (
     Lease,
     Reaped,
     Renewal,
-    Sample,
     Session,
     Settled,
     Settlement,
@@ -52,7 +51,6 @@ from onward.backends.sql.flow_members import leave_to_completed
 from onward.backends.sql.flows import touch
 from onward.backends.sql.limits import SqlLimits
 from onward.backends.sql.notes import ServerNotes
-from onward.backends.sql.samples import SqlSamples
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -72,16 +70,7 @@ _UNTIL_UNLOCKED = (0.002, 0.008)  # seconds after which another turn may have gi
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
-class MySQLBackend(
-    MySQLFlows,
-    ServerBackend,
-    MySQLInspection,
-    SqlLimits,
-    SqlSamples,
-    ServerNotes,
-    MySQLSchedules,
-    MySQLTransfer,
-):
+class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False
@@ -121,10 +110,6 @@ class MySQLBackend(
         if session.limits:
             self._write(restore_stripes)
         return leases
-
-    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
-        renewal = self._renew(owner)
-        return renewal if sample is None else self._sampled(renewal, sample)
 
     @set_aside_and_repeat
     def _renew(self, owner: str) -> Renewal:

@@ -18,7 +18,6 @@ from onward.backend import (
     Held,
     Lease,
     Renewal,
-    Sample,
     Settled,
     Settlement,
     Turn,
@@ -46,7 +45,6 @@ from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
 from onward.backends.sql.flows import touch
 from onward.backends.sql.notes import ServerNotes
-from onward.backends.sql.samples import SqlSamples
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -70,7 +68,6 @@ class PostgresBackend(
     ServerBackend,
     PostgresLimits,
     PostgresInspection,
-    SqlSamples,
     ServerNotes,
     PostgresSchedules,
     PostgresTransfer,
@@ -113,10 +110,6 @@ class PostgresBackend(
             return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
         rejected = self._with_retries(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
-
-    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
-        renewal = self._renew(owner)
-        return renewal if sample is None else self._sampled(renewal, sample)
 
     @set_aside_and_repeat
     def _renew(self, owner: str) -> Renewal:

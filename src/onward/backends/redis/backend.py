@@ -22,7 +22,6 @@ from onward.backend import (
     Lease,
     Reaped,
     Renewal,
-    Sample,
     Session,
     Turn,
     TurnResult,
@@ -154,10 +153,6 @@ class RedisBackend(
             awaits_slots=walked.awaits_slots,
             cancel_requested=packing.held(asked),
         )
-
-    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
-        renewal = self._renew(owner)
-        return renewal if sample is None else self._sampled(renewal, sample)
 
     @set_aside_and_repeat
     def _renew(self, owner: str) -> Renewal:

@@ -17,7 +17,7 @@ _INSTANT = 8  # bytes before a name, and before a value
 
 
 class RedisSamples:
-    """Keeps the samples that come with renewals, in a script of their own."""
+    """Renews sessions, and keeps the samples that come with that, in a script of their own."""
 
     @abstractmethod
     def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any: ...
@@ -25,9 +25,13 @@ class RedisSamples:
     @abstractmethod
     def _now(self) -> int | None: ...
 
-    def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
-        """Store a sample; return the answer to the renewal that it came with."""
-        return with_sample(renewal, lambda: self._keep_sample(sample))
+    @abstractmethod
+    def _renew(self, owner: str) -> Renewal:
+        """Renew a session."""
+
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
+        renewal = self._renew(owner)
+        return renewal if sample is None else with_sample(renewal, lambda: self._keep_sample(sample))
 
     @set_aside_and_repeat
     def _keep_sample(self, sample: Sample) -> tuple[int, bool]:

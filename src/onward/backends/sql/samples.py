@@ -23,14 +23,18 @@ Result = TypeVar("Result")
 
 
 class SqlSamples:
-    """Keeps the samples that come with renewals, in a transaction of their own."""
+    """Renews sessions, and keeps the samples that come with that in a transaction of their own."""
 
     @abstractmethod
     def _write(self, act: Callable[[Any], Result]) -> Result: ...
 
-    def _sampled(self, renewal: Renewal, sample: Sample) -> Renewal:
-        """Store a sample; return the answer to the renewal that it came with."""
-        return with_sample(renewal, lambda: self._write(lambda tx: _keep(tx, sample)))
+    @abstractmethod
+    def _renew(self, owner: str) -> Renewal:
+        """Renew a session."""
+
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
+        renewal = self._renew(owner)
+        return renewal if sample is None else with_sample(renewal, lambda: self._write(lambda tx: _keep(tx, sample)))
 
 
 def _keep(tx: SqlTransaction, sample: Sample) -> tuple[int, bool]:

@@ -18,7 +18,6 @@ from onward.backend import (
     Lease,
     Reaped,
     Renewal,
-    Sample,
     Session,
     Settled,
     Settlement,
@@ -34,7 +33,6 @@ from onward.backends.sql.damage import COLUMNS, SetsRowsAside
 from onward.backends.sql.health import of_leases
 from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import showing
-from onward.backends.sql.samples import SqlSamples
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
@@ -65,15 +63,7 @@ _AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(
-    SqliteFlows,
-    SetsRowsAside,
-    SqliteLimits,
-    SqliteInspection,
-    SqlSamples,
-    SqliteNotes,
-    SqliteSchedules,
-    SqliteTransfer,
-    Backend,
+    SqliteFlows, SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
 ):
     """Jobs in one file, for every process of this machine."""
 
@@ -245,10 +235,6 @@ class SqliteBackend(
     def paused(self) -> Sequence[str]:
         with self._reading() as tx:
             return [name for (name,) in tx.rows("paused_queues")]
-
-    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
-        renewal = self._renew(owner)
-        return renewal if sample is None else self._sampled(renewal, sample)
 
     @set_aside_and_repeat
     def _renew(self, owner: str) -> Renewal:
