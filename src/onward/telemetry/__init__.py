@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from onward.telemetry.events import (
     Event,
+    HealthChanged,
     JobCancelled,
     JobCompleted,
     JobDeduplicated,
@@ -33,6 +34,7 @@ from onward.telemetry.milestones import Milestones
 
 __all__ = [
     "Event",
+    "HealthChanged",
     "JobCancelled",
     "JobCompleted",
     "JobDeduplicated",
