@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from onward.backend import SAMPLER, Renewal, Sample, SeriesRow
 from onward.backends.sql.statements import SqlTransaction
@@ -19,14 +19,15 @@ from onward.contract.samples import is_within, kept_since, merged_between, open_
 
 __all__ = ["SqlSamples", "series_between"]
 
+Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
 
 
-class SqlSamples:
+class SqlSamples(Generic[Tx]):
     """Renews sessions, and keeps the samples that come with that in a transaction of their own."""
 
     @abstractmethod
-    def _write(self, act: Callable[[Any], Result]) -> Result: ...
+    def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
     def _renew(self, owner: str) -> Renewal:

@@ -52,7 +52,7 @@ class SessionLost(Exception):
     """There is no such session: its transaction is rolled back."""
 
 
-class ServerBackend(SetsRowsAside, SqlSamples, Backend):
+class ServerBackend(SetsRowsAside, SqlSamples[Any], Backend):
     """The verbs that use a dialect only through its modules, which have the same names in every dialect."""
 
     _claiming: ModuleType

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class SqliteInspection(SqlSamples, SqlInspection[Transaction], SqlOverview[Transaction]):
+class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
     _transactions: Transactions
