@@ -82,8 +82,9 @@ COMMAND = Command(
         argument("--once", "print one picture and exit", action="store_true"),
     ),
     about="On a terminal it is live: the arrows choose a running job or, after tab, a queue; Enter shows the job's Python "
-    "stack, w why it is where it is, h the checks with what to type, / filters, p pauses a queue, ? lists the keys, q ends it. "
-    "Elsewhere it prints one picture, for which it looks twice. However much is in the store, a look costs it the same: beyond 100,000 "
-    "jobs in a state it stops counting, and it looks for the last deaths among the 50 dead jobs that were enqueued last. A "
-    "worker that goes away while you watch stays in the list; it has died if it expired, or if one of its jobs crashed.",
+    "stack, w why it is where it is, h the checks with what to type, d the dead, / filters, p pauses a queue, ? lists the "
+    "keys, q ends it. Elsewhere it prints one picture, for which it looks twice. However much is in the store, a look costs "
+    "it the same: beyond 100,000 jobs in a state it stops counting, and it looks for the last deaths among the 50 dead jobs "
+    "that were enqueued last. A worker that goes away while you watch stays in the list; it has died if it expired, or if "
+    "one of its jobs crashed.",
 )

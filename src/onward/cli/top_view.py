@@ -53,6 +53,11 @@ class TopView:
         self._typing = False  # whether keys go to the filter
         self._question: Question | None = None
         self._said: tuple[str, float] = ("", 0.0)  # and until when
+        self._panels: dict[str, Callable[[], Panel]] = {
+            "h": lambda: checks_panel(None if self._look is None else self._look.checks),
+            "d": lambda: deaths_panel(self._look),
+            "?": keys_panel,
+        }
 
     def run(self, interval: float, until: Callable[[], bool]) -> None:
         """Look and draw, until ``q``, or until ``until()``."""
@@ -115,16 +120,12 @@ class TopView:
                 self._explain(stack=key is KeyPress.ENTER and self._table == "running")
             case KeyPress.ESCAPE:
                 self._choice = Choice()
-            case "h":
-                self._show(lambda: checks_panel(None if self._look is None else self._look.checks))
-            case "d":
-                self._show(lambda: deaths_panel(self._look))
-            case "?":
-                self._show(keys_panel)
             case "/":
                 self._typing = True
             case "p":
                 self._ask_to_pause()
+            case str() if key in self._panels:
+                self._show(self._panels[key])
 
     def _type(self, key: KeyPress | str) -> None:
         typed = self._choice.filter
