@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onward.telemetry import families
 from onward.telemetry.counters import COUNTERS, SERIES, CounterTable
-from onward.telemetry.exposition import BOUNDS, Sample, build_info, exposition, of_numbers
+from onward.telemetry.exposition import BOUNDS, MetricValue, build_info, exposition, of_numbers
 
 LINE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\["\\n])*"(,[a-z]+="([^"\\\n]|\\["\\n])*")*)?\})? [0-9.e+-]+')
 HOSTILE = ['"', "\\", "\n", '\\"', '"} 1\nonward_store_up 0\n#', "{a}", "\r", "\0", "☃", "", " ", "\ud800", "é" * 300]
@@ -43,7 +43,7 @@ def test_a_counter_and_a_histogram_are_written_as_prometheus_reads_them():
 
 
 def test_a_summary_has_a_sum_and_a_count_and_a_family_without_samples_is_left_out():
-    parts = [(families.TURN_SECONDS, [Sample((), (4, 0.5))]), (families.QUEUE_PAUSED, [])]
+    parts = [(families.TURN_SECONDS, [MetricValue((), (4, 0.5))]), (families.QUEUE_PAUSED, [])]
 
     assert exposition(parts).splitlines()[1:] == [
         "# TYPE onward_turn_seconds summary",

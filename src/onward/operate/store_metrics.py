@@ -15,7 +15,7 @@ from onward.base.clock import SECOND
 from onward.errors import BackendError
 from onward.job.states import State
 from onward.telemetry import families
-from onward.telemetry.exposition import Sample, Samples
+from onward.telemetry.exposition import FamilyValues, MetricValue
 
 __all__ = ["LOOK_EVERY", "StoreMetrics", "look_at"]
 
@@ -23,7 +23,7 @@ LOOK_EVERY = 15.0  # seconds
 _LIVE = (State.AVAILABLE, State.SCHEDULED, State.RETRYABLE, State.EXECUTING)
 
 
-def look_at(backend: Backend) -> Sequence[Samples]:
+def look_at(backend: Backend) -> Sequence[FamilyValues]:
     """Look at a store once; nothing for a broker that cannot be inspected."""
     if not isinstance(backend, Inspection):
         return ()
@@ -34,18 +34,21 @@ def look_at(backend: Backend) -> Sequence[Samples]:
     return (
         (
             families.QUEUE_JOBS,
-            [Sample((each.name, str(state)), each.counts.get(state, 0)) for each in queues for state in _LIVE],
+            [MetricValue((each.name, str(state)), each.counts.get(state, 0)) for each in queues for state in _LIVE],
         ),
         (
             families.OLDEST_DUE,
             [
-                Sample((each.name,), 0 if each.oldest_due is None else max(0, seen.now - each.oldest_due) / SECOND)
+                MetricValue((each.name,), 0 if each.oldest_due is None else max(0, seen.now - each.oldest_due) / SECOND)
                 for each in queues
             ],
         ),
-        (families.QUEUE_PAUSED, [Sample((each.name,), int(each.paused)) for each in queues]),
-        (families.DEAD_LETTERS, [Sample((), seen.overview.counts.get(State.DISCARDED, 0))]),
-        (families.SESSIONS, [Sample(("live",), expired.count(False)), Sample(("expired",), expired.count(True))]),
+        (families.QUEUE_PAUSED, [MetricValue((each.name,), int(each.paused)) for each in queues]),
+        (families.DEAD_LETTERS, [MetricValue((), seen.overview.counts.get(State.DISCARDED, 0))]),
+        (
+            families.SESSIONS,
+            [MetricValue(("live",), expired.count(False)), MetricValue(("expired",), expired.count(True))],
+        ),
     )
 
 
@@ -56,7 +59,7 @@ class StoreMetrics:
         self._backend = backend
         self._clock = clock
         self._looked_at: float | None = None
-        self._samples: Sequence[Samples] = ()
+        self._samples: Sequence[FamilyValues] = ()
         self.is_up = False
         self._begin_anew()
         forks.call_in_child(self._begin_anew)
@@ -70,7 +73,7 @@ class StoreMetrics:
         """Whether the next question is answered without a look."""
         return self._looked_at is not None and self._clock() - self._looked_at < LOOK_EVERY
 
-    def samples(self) -> Sequence[Samples]:
+    def samples(self) -> Sequence[FamilyValues]:
         """Return what the store holds; nothing if it does not answer, since old numbers would look like new ones."""
         with self._lock:
             if not self.is_recent:

@@ -23,7 +23,7 @@ from onward.supervisor.boards import Boards
 from onward.supervisor.http import HttpServer, ProbeAnswer
 from onward.supervisor.options import SupervisorOptions
 from onward.telemetry import families
-from onward.telemetry.exposition import CONTENT_TYPE, Sample, Samples, build_info, exposition, of_numbers
+from onward.telemetry.exposition import CONTENT_TYPE, FamilyValues, MetricValue, build_info, exposition, of_numbers
 
 __all__ = ["CAUSES", "Probes"]
 
@@ -123,17 +123,17 @@ class Probes:
             case _:
                 return ProbeAnswer(404, "there are /metrics, /livez and /readyz\n")
 
-    def _samples(self) -> Iterator[Samples]:
+    def _samples(self) -> Iterator[FamilyValues]:
         yield from of_numbers(self._boards.counted())
         seen = self._boards.gauges()
-        yield families.PROCESSES, [Sample((), seen.processes)]
-        yield families.SLOTS, [Sample((), seen.processes * self._options.process.concurrency)]
-        yield families.SLOTS_BUSY, [Sample((), seen.begun)]
-        yield families.RESTARTS, [Sample((cause,), count) for cause, count in self._restarts.items()]
+        yield families.PROCESSES, [MetricValue((), seen.processes)]
+        yield families.SLOTS, [MetricValue((), seen.processes * self._options.process.concurrency)]
+        yield families.SLOTS_BUSY, [MetricValue((), seen.begun)]
+        yield families.RESTARTS, [MetricValue((cause,), count) for cause, count in self._restarts.items()]
         turns = seen.totals.turns, seen.totals.turn_micros / 1_000_000
-        yield families.TURN_SECONDS, [Sample((), turns)]
-        yield families.STORE_UP, [Sample((), int(self.store_fresh()))]
-        yield families.EVENTS_DROPPED, [Sample((), seen.totals.events_dropped)]
+        yield families.TURN_SECONDS, [MetricValue((), turns)]
+        yield families.STORE_UP, [MetricValue((), int(self.store_fresh()))]
+        yield families.EVENTS_DROPPED, [MetricValue((), seen.totals.events_dropped)]
         yield build_info()
         yield from self._look.samples
 
@@ -156,7 +156,7 @@ class StoreLook:
         self._open_store = open_store
         self._done = done
         self.settings: Settings | None = None
-        self.samples: Sequence[Samples] = ()
+        self.samples: Sequence[FamilyValues] = ()
         self._store: Backend | None = None
         self._begun_at = float("-inf")
         self._looking = False

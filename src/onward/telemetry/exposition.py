@@ -14,7 +14,7 @@ from onward.telemetry.families import Family
 from onward.telemetry.numbers import BUCKETS, Histogram, Numbers, Pair
 from onward.version import __version__
 
-__all__ = ["CONTENT_TYPE", "Sample", "Samples", "build_info", "exposition", "of_numbers"]
+__all__ = ["CONTENT_TYPE", "FamilyValues", "MetricValue", "build_info", "exposition", "of_numbers"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -24,44 +24,44 @@ BOUNDS = (*(str(2**power / 1000) for power in range(BUCKETS - 1)), "+Inf")
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Sample(NamedTuple):
+class MetricValue(NamedTuple):
     """A value of a family, with the values of its labels.  A pair is what a summary has: how many, and their sum."""
 
     labels: tuple[str, ...]
     value: float | Histogram | tuple[int, float]
 
 
-Samples = tuple[Family, Sequence[Sample]]
+FamilyValues = tuple[Family, Sequence[MetricValue]]
 
 
-def exposition(parts: Iterable[Samples]) -> str:
+def exposition(parts: Iterable[FamilyValues]) -> str:
     """Return the text of all families that have samples."""
     return "".join(f"{line}\n" for family, samples in parts if samples for line in _lines(family, samples))
 
 
-def of_numbers(counted: Mapping[Pair, Numbers]) -> Iterator[Samples]:
+def of_numbers(counted: Mapping[Pair, Numbers]) -> Iterator[FamilyValues]:
     """Yield the families of what was counted.  A counter that has not moved is 0, so that its first step is seen."""
     pairs = sorted(counted.items())
     for name, family in families.COUNTED.items():
-        yield family, [Sample(pair, numbers.counters.get(name, 0)) for pair, numbers in pairs]
+        yield family, [MetricValue(pair, numbers.counters.get(name, 0)) for pair, numbers in pairs]
     yield families.RUN_SECONDS, _by_queue((queue, numbers.run) for (queue, _), numbers in pairs)
     yield families.WAIT_SECONDS, _by_queue((queue, numbers.wait) for (queue, _), numbers in pairs)
 
 
-def build_info() -> Samples:
+def build_info() -> FamilyValues:
     """Return what runs here: the version of Onward, and the build that ``ONWARD_BUILD`` names."""
     build = os.environ.get("ONWARD_BUILD") or __version__
-    return families.BUILD_INFO, [Sample((__version__, build), 1)]
+    return families.BUILD_INFO, [MetricValue((__version__, build), 1)]
 
 
-def _by_queue(times: Iterable[tuple[str, Histogram]]) -> list[Sample]:
+def _by_queue(times: Iterable[tuple[str, Histogram]]) -> list[MetricValue]:
     sums: dict[str, Histogram] = {}
     for queue, histogram in times:
         sums[queue] = sums[queue].added(histogram) if queue in sums else histogram
-    return [Sample((queue,), histogram) for queue, histogram in sums.items()]
+    return [MetricValue((queue,), histogram) for queue, histogram in sums.items()]
 
 
-def _lines(family: Family, samples: Iterable[Sample]) -> Iterator[str]:
+def _lines(family: Family, samples: Iterable[MetricValue]) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}"
     yield f"# TYPE {family.name} {family.kind}"
     for labels, value in samples:
