@@ -2619,7 +2619,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "            return self.record.reveal()\n",
             ),
         ),
-        ("tests/application/test_filters.py::TestSecrets",),
+        ("tests/application/test_filters.py::TestSecrets::test_they_are_never_matched_in_the_clear",),
     ),
     Mutant(
         "M319",
