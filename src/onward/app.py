@@ -303,9 +303,9 @@ class Onward(SteersJobs):
             older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
         )
 
-    def health(self) -> Sequence[Check]:
-        """Check the store and the fleet of workers on it.  Each `Check` that is not ok names its fix."""
-        return self._parts.health.checks()
+    def health(self, *, store: bool = True) -> Sequence[Check]:
+        """Check store and workers: what is not ok names its fix.  ``store=False``: without the own checks of the store."""
+        return self._parts.health.checks(store=store)
 
     # Running
 

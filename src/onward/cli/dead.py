@@ -11,13 +11,13 @@ from onward.base.wording import counted
 from onward.cli import bulk, finding, jobs, output, removing, timeline, triage, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
-from onward.cli.deaths import last_error
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
 from onward.job.states import State
+from onward.operate.death_watch import last_error
 
 if TYPE_CHECKING:
     from onward.app import Onward
