@@ -6,7 +6,7 @@ Read `inspector` (one method per question or request), `steering` and `signallin
 `health` (what is wrong with a fleet, and what to type), `filters` and `finding` (jobs by a filter), `bulk` (acts on all that
 match, written by `acts`), `dead_letters` with `canary` and `editing` (their repair, held by `triage`), `pruning`,
 `unsupported_inspection` (answers for brokers).  Schedules: `declarations` (those in the code), `schedules` (all of them:
-``jobs.schedules``).  `limits` is ``jobs.limits``, `flows` is ``jobs.flows``.  `transfer` moves jobs from one store to another.
+``jobs.schedules``).  `limits` is ``jobs.limits``, `flows` is ``jobs.flows``.  `transfer` moves jobs to another store.
 `deploy` checks whether a build can run what waits.  `watching` and `death_watch` look again and again, for screens.
 `store_metrics` is what a store holds, as metrics.
 """
