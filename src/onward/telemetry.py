@@ -38,6 +38,7 @@ __all__ = [
     "JobStarted",
     "Metrics",
     "Milestones",
+    "OperatorActed",
     "QueuePaused",
     "QueueResumed",
     "ScheduleRejected",
@@ -60,6 +61,17 @@ class QueuePaused(Event, frozen=True, kw_only=True):
 
 class QueueResumed(Event, frozen=True, kw_only=True):
     queue: str
+
+
+class OperatorActed(Event, frozen=True, kw_only=True):
+    """A person did something by hand, and said who: an entry of the audit trail."""
+
+    who: str
+    act: str
+    id: str  # of the job; "": it is about none
+    ref: str  # what it is about if not a job: a queue, a schedule, a flow, a limit, a larger act
+    detail: str  # the reason that was given
+    at: int
 
 
 class TicksMissed(Event, frozen=True, kw_only=True):

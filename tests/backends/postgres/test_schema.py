@@ -12,7 +12,19 @@ from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from tests.servers.connecting import connected
 
-TABLES = ["additions", "attempts", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations", "nodes"]
+TABLES = [
+    "additions",
+    "attempts",
+    "audit",
+    "finished",
+    "flows",
+    "gates",
+    "holds",
+    "jobs",
+    "limits",
+    "migrations",
+    "nodes",
+]
 TABLES += ["notes", "queues", "schedules", "sessions", "waiters"]
 
 
