@@ -79,7 +79,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("worker/diagnostics/stacks.py", "onward-stacks"): Thread(
         _WORKER, "Answers `onward top` and `onward job stack` on a socket for the same user.", (135, 440)
     ),
-    ("telemetry.py", "onward-events"): Thread(_ANY, "Calls the subscribers of events.", (135, 390)),
+    ("telemetry/events.py", "onward-events"): Thread(_ANY, "Calls the subscribers of events.", (135, 390)),
     ("security/key_file.py", "onward-keys"): Thread(_ANY, "Looks at the key file now and then.", (135, 490)),
     ("entry/isolated.py", "onward-messages"): Thread(
         _ISOLATED, "Reads the worker's messages; when the worker is gone, ends the process.", (360, 700)
@@ -104,8 +104,10 @@ GUARDS: Mapping[str, str] = {
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
-    "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
-    "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",
+    "supervisor/boards.py": "The boards: other threads read sessions and counters while the loop replaces processes.",
+    "telemetry/events.py": "The subscribers, and the start of the thread that calls them.",
+    "telemetry/metrics.py": "The counters.",
+    "telemetry/milestones.py": "What a worker has done, for tests.",
     "worker/diagnostics/stacks.py": "Nothing: an event that ends the thread.",
     "worker/event_loop.py": "The start and the end of the event loop.",
     "worker/events.py": "The end of a worker.",
@@ -119,7 +121,7 @@ GUARDS: Mapping[str, str] = {
     "worker/recovery.py": "Nothing: an event that ends the wait for a store that does not answer.",
     "worker/session.py": "The name of the session and until when it is fresh.",
 }
-ROOMS_WITH_LOCKS = ("base", "client", "job", "attempt", "worker", "supervisor", "entry", "telemetry.py")
+ROOMS_WITH_LOCKS = ("base", "client", "job", "attempt", "worker", "supervisor", "entry", "telemetry")
 
 
 class Channel(NamedTuple):

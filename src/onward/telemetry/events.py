@@ -1,9 +1,7 @@
-"""Events for subscribers, and counters.
+"""Events for subscribers.
 
 Events are built only for a subscriber.  A thread of its own delivers them from a bounded queue, so a subscriber that raises,
 blocks or is slow never affects a job: when it falls too far behind, events are dropped and counted.
-Counters move once per settlement, when the store has applied it.  Milestones are what the loops of a worker have done: tests
-wait for one, never for time to pass.
 """
 
 from __future__ import annotations
@@ -11,8 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,19 +23,19 @@ from onward.errors import OptionError
 
 __all__ = [
     "Event",
+    "HealthChanged",
     "JobCancelled",
     "JobCompleted",
     "JobDeduplicated",
     "JobDiscarded",
     "JobEnqueued",
+    "JobEvent",
     "JobFailed",
     "JobLeaseLost",
     "JobParked",
     "JobRescued",
     "JobSnoozed",
     "JobStarted",
-    "Metrics",
-    "Milestones",
     "OperatorActed",
     "QueuePaused",
     "QueueResumed",
@@ -72,6 +70,17 @@ class OperatorActed(Event, frozen=True, kw_only=True):
     ref: str  # what it is about if not a job: a queue, a schedule, a flow, a limit, a larger act
     detail: str  # the reason that was given
     at: int
+
+
+class HealthChanged(Event, frozen=True, kw_only=True):
+    """A check has another status than a minute ago, or speaks of one queue, job or host more."""
+
+    check: str
+    status: str  # ok, warn or fail
+    before: str
+    detail: str
+    fix: str  # what to type
+    about: tuple[str, ...] = ()
 
 
 class TicksMissed(Event, frozen=True, kw_only=True):
@@ -159,80 +168,6 @@ class JobLeaseLost(JobEvent, frozen=True, kw_only=True):
     """A run came to its end after its lease was lost: what it did is not recorded."""
 
     attempt: int
-
-
-class Metrics:
-    """Counters of this process, by name and queue."""
-
-    def __init__(self, *, enabled: bool = True) -> None:
-        self.enabled = enabled
-        self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._lock = threading.Lock()
-        forks.watch(self)
-
-    def add(self, name: str, queue: str, count: int = 1) -> None:
-        if self.enabled:
-            with self._lock:
-                self._counts[name, queue] += count
-
-    def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Add a batch at once: one lock, however many jobs."""
-        if self.enabled and counts:
-            with self._lock:
-                for key, count in counts.items():
-                    self._counts[key] += count
-
-    def count(self, name: str, queue: str | None = None) -> int:
-        """Return one counter, for one queue or for all of them."""
-        with self._lock:
-            if queue is not None:
-                return self._counts.get((name, queue), 0)
-            return sum(count for (each, _), count in self._counts.items() if each == name)
-
-    def snapshot(self) -> dict[str, dict[str, int]]:
-        """Return every counter that has moved: name, then queue."""
-        with self._lock:
-            counts = dict(self._counts)
-        tree: dict[str, dict[str, int]] = {}
-        for (name, queue_name), count in sorted(counts.items()):
-            tree.setdefault(name, {})[queue_name] = count
-        return tree
-
-    def before_fork(self) -> None:
-        self._lock.acquire()
-
-    def after_fork(self, *, in_child: bool) -> None:
-        self._lock.release()
-
-
-class Milestones:
-    """Counts what has happened, by name: `turn`, `claimed`, `settled`, `idle`, `renewed`, `adopted`, `swept`, …"""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._changed = threading.Condition()
-
-    def note(self, name: str, count: int = 1) -> None:
-        with self._changed:
-            self._counts[name] += count
-            self._changed.notify_all()
-
-    def count(self, name: str) -> int:
-        with self._changed:
-            return self._counts[name]
-
-    def wait_for(self, name: str, count: int = 1, *, timeout: float = 10.0) -> int:
-        """Wait until a milestone was reached ``count`` times.  Raises `TimeoutError`, which names all that were reached."""
-        deadline = time.monotonic() + timeout
-        with self._changed:
-            while self._counts[name] < count:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError(
-                        f"{name} was reached {self._counts[name]} times, not {count}: {dict(self._counts)}"
-                    )
-                self._changed.wait(left)
-            return self._counts[name]
 
 
 E = TypeVar("E", bound=Event)
