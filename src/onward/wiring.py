@@ -157,7 +157,7 @@ class Parts:
             self.backend, self.inspection, self.client, self.handles, self.keys.note_seals, auditor=auditor
         )
         self.flows = FlowControl(flows)
-        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
+        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings(), auditor)
         self.health = self._health()
         self.limits = LimitControl(self.backend, self._lanes.declared, auditor)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)

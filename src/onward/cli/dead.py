@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onward.base.wording import counted
 from onward.cli import jobs, output, removing, timeline, values
+from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.deaths import last_error
@@ -44,7 +45,7 @@ def show(app: Onward, args: Namespace) -> int:
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
-    timeline.show(args, record, jobs.notes_of(app, record))
+    timeline.show(args, record, jobs.notes_of(app, record), jobs.entries_of(app, record))
     return Exit.OK
 
 
@@ -54,7 +55,7 @@ def replay(app: Onward, args: Namespace) -> int:
     replayed, skipped = 0, dict(chosen.skipped)
     with output.progress(args, "replaying", len(chosen.ids)) as advance:
         for batch in _batches(chosen.ids):
-            answer = app.dead_letters.replay(batch, fresh=args.fresh)
+            answer = app.dead_letters.replay(batch, fresh=args.fresh, **acting(args))
             replayed, skipped = replayed + answer, skipped | answer.skipped
             advance(len(batch))
     _report(args, "replayed", replayed, skipped)
@@ -71,7 +72,7 @@ def purge(app: Onward, args: Namespace) -> int:
     purged = 0
     with output.progress(args, "purging", len(chosen.ids)) as advance:
         for batch in _batches(chosen.ids):
-            purged += app.dead_letters.purge(batch)
+            purged += app.dead_letters.purge(batch, **acting(args))
             advance(len(batch))
     _report(args, "purged", purged, chosen.skipped)
     return _verdict(purged, chosen.skipped)
@@ -205,13 +206,14 @@ GROUP = Group(
             (
                 *_WHICH,
                 argument("--fresh", "without their notes: steps that were done are done again", action="store_true"),
+                *ACTING,
             ),
         ),
         Command(
             "purge",
             "remove dead jobs for good",
             on_store(purge),
-            (*_WHICH, removing.OLDER_THAN, *removing.ASKING),
+            (*_WHICH, removing.OLDER_THAN, *removing.ASKING, *ACTING),
             about="On a terminal the number of jobs has to be typed first; elsewhere --yes is needed.",
         ),
     ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onward.cli import check_deploy, output, stacks, timeline, values
+from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -19,13 +20,15 @@ from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.client.auditing import AuditRecord
     from onward.client.record import JobRecord, NoteRecord
 
-__all__ = ["GROUP", "list_pages", "notes_of", "pages"]
+__all__ = ["GROUP", "entries_of", "list_pages", "notes_of", "pages"]
 
 Page = Callable[[int, str | None], Sequence["JobRecord"]]  # how many, after which id
 
 _PAGE = 500
+BY_REQUEST = "cancelled by request"
 
 
 def list_jobs(app: Onward, args: Namespace) -> int:
@@ -42,7 +45,7 @@ def list_jobs(app: Onward, args: Namespace) -> int:
 def show(app: Onward, args: Namespace) -> int:
     """Print everything known about one job."""
     record = find(app, args.id)
-    timeline.show(args, record, notes_of(app, record))
+    timeline.show(args, record, notes_of(app, record), entries_of(app, record))
     return Exit.OK
 
 
@@ -54,10 +57,15 @@ def notes_of(app: Onward, record: JobRecord) -> Sequence[NoteRecord]:
         return ()
 
 
+def entries_of(app: Onward, record: JobRecord) -> Sequence[AuditRecord]:
+    """Return what people did to a job; nothing if its store keeps no audit trail."""
+    return app.audit(job=record.id) if app.backend.capabilities.audit else ()
+
+
 def signal(app: Onward, args: Namespace) -> int:
     """Tell a job what it waits for, or will."""
     record = find(app, args.id)
-    told = app.signal(record.id, args.name, args.value, again=args.again)
+    told = app.signal(record.id, args.name, args.value, again=args.again, **acting(args))
     why_not = f"it is {record.state}" if record.is_finished else "it was told before; --again replaces the value"
     if args.json:
         output.json_line({"id": record.id, "signal": args.name, "told": told})
@@ -72,7 +80,7 @@ def retry(app: Onward, args: Namespace) -> int:
     """Make waiting jobs due now, and replay discarded or cancelled ones."""
 
     def again(record: JobRecord) -> tuple[bool, str]:
-        if app.retry(record.id):
+        if app.retry(record.id, **acting(args)):
             return True, "due now"
         return False, _WHY_NOT_RETRIED.get(record.state, f"it is damaged: {record.damage}")
 
@@ -83,7 +91,7 @@ def cancel(app: Onward, args: Namespace) -> int:
     """Cancel jobs that wait, and ask those that run to stop."""
 
     def stop(record: JobRecord) -> tuple[bool, str]:
-        match app.cancel(record.id, args.reason):
+        match app.cancel(record.id, args.reason or BY_REQUEST, by=who_acts(args)):
             case State.CANCELLED:
                 return True, "cancelled"
             case State.EXECUTING:
@@ -227,7 +235,7 @@ GROUP = Group(
             "retry",
             "run waiting jobs now, and put discarded or cancelled ones back in their queue",
             on_store(retry),
-            (_IDS,),
+            (_IDS, *ACTING),
         ),
         Command(
             "signal",
@@ -238,6 +246,7 @@ GROUP = Group(
                 argument("name", "the name of the signal", metavar="NAME"),
                 argument("value", "its value as JSON (null)", metavar="JSON", nargs="?", type=values.json_value),
                 argument("--again", "replace the value that it was told before", action="store_true"),
+                *ACTING,
             ),
             about="The first value stays. A job that has not begun keeps the signal; one that is over is told nothing.",
         ),
@@ -245,10 +254,8 @@ GROUP = Group(
             "cancel",
             "cancel jobs that wait, and ask those that run to stop",
             on_store(cancel),
-            (
-                _IDS,
-                argument("--reason", "why; it is kept with the job", metavar="TEXT", default="cancelled by request"),
-            ),
+            (_IDS, *ACTING),
+            about="The reason is kept with the job, and in the audit trail.",
         ),
         check_deploy.SIGNATURES,
     ),
