@@ -70,6 +70,7 @@ class SqliteStore(SqlStore):
         "schedules",
         "limits",
         "gates",
+        "series",
     )
 
     def __init__(self, _: Any, folder: Path) -> None:

@@ -24,6 +24,7 @@ TABLES = (
     "schedules",
     "limits",
     "gates",
+    "series",
     "flows",
     "nodes",
     "additions",

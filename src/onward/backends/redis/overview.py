@@ -27,6 +27,7 @@ from onward.backends.redis import showing
 from onward.backends.redis.audit import asked_for, entries_of
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
+from onward.backends.redis.samples import series_rows
 from onward.backends.redis.showing import shown_name
 from onward.contract.limits import states_over
 from onward.contract.snapshot import OLDEST_LINES
@@ -52,13 +53,15 @@ class RedisOverview:
 
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
-        wanted = (OVERVIEW_QUEUES if look.counts else None, OLDEST_LINES, look.place_of, look.at_most)
+        queues = OVERVIEW_QUEUES if look.counts else None
+        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series)
         page = () if look.audit is None else (asked_for(look.audit),)
-        now, seen, found, *entries = self._run("snapshot", self._now(), *wanted, *page)
+        now, seen, found, series, *entries = self._run("snapshot", self._now(), *asked, *page)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
+            series=tuple(series_rows(series or ())),
             audit=() if look.audit is None else self._rest_of(look.audit, *entries[0]),
         )
 
@@ -70,7 +73,7 @@ class RedisOverview:
         while following is not None and len(entries) < query.limit:
             before = int(float(following[0])), int.from_bytes(following[1], "big")
             rest = msgspec.structs.replace(query, before=before, limit=query.limit - len(entries))
-            found, following = self._run("snapshot", self._now(), None, 0, None, 0, asked_for(rest))[3]
+            found, following = self._run("snapshot", self._now(), None, 0, None, 0, None, asked_for(rest))[4]
             entries += entries_of(found)
         return entries
 

@@ -24,6 +24,7 @@ TABLES = (
     "schedules",
     "limits",
     "gates",
+    "series",
 )
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)

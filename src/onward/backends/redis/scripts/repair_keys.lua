@@ -11,7 +11,7 @@ local TYPES = {
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
   paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
   audit = 'hash', audited = 'zset', audit_job = 'zset', audit_who = 'zset', audit_ref = 'zset', audit_number = 'string',
-  flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
+  series = 'zset', series_data = 'hash', flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
 }
 
 local HAS_NO_SCORES = {

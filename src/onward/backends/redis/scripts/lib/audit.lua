@@ -66,19 +66,19 @@ do
   -- A page, the newest first, of those that are named by a key: numbers and entries, and where it goes on if it looked at as many
   -- as one script may.
   function audit.page(key, at, number, limit, filters)
-    local found, looked_at, from = {}, 0, 0
+    local found, looked_at = {}, 0
+    local rank = redis.call('ZREVRANK', P .. key, struct.pack('>I8', number))
+    local from = rank and rank + 1 or redis.call('ZCOUNT', P .. key, '(' .. at, '+inf')
     while true do
-      local numbers = redis.call('ZREVRANGEBYSCORE', P .. key, at, '-inf', 'LIMIT', from, 100)
+      local numbers = redis.call('ZREVRANGE', P .. key, from, from + 99)
       for _, each in ipairs(numbers) do
         local entry = audit.read(each)
         local is_asked_for = entry and (entry[E_AT] < tonumber(at) or struct.unpack('>I8', each) < number)
+        looked_at = looked_at + (is_asked_for and 1 or 0)
         for place, value in pairs(filters) do is_asked_for = is_asked_for and entry[place] == value end
         if is_asked_for then found[#found + 1] = {each, redis.call('HGET', P .. 'audit', each)} end
-        looked_at = looked_at + 1
         if #found == limit then return {found, false} end
-        if looked_at == audit.LOOKED_AT then
-          return {found, {redis.call('ZSCORE', P .. key, each), each}}
-        end
+        if looked_at == audit.LOOKED_AT then return {found, {redis.call('ZSCORE', P .. key, each), each}} end
       end
       if #numbers < 100 then return {found, false} end
       from = from + 100
