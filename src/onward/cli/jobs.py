@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onward.cli import check_deploy, output, stacks, timeline, values
+from onward.cli import bulk, check_deploy, finding, output, stacks, timeline, values
 from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
-from onward.cli.exits import Exit
+from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
 from onward.cli.table import Column
 from onward.cli.times import ago
@@ -33,6 +33,10 @@ BY_REQUEST = "cancelled by request"
 
 def list_jobs(app: Onward, args: Namespace) -> int:
     """Print a page, or with ``--all`` every page."""
+    if args.filter:
+        states = ",".join(args.state) if args.state else None
+        text = bulk.filter_text(args, state=states, queue=args.queue, job=args.job)
+        return finding.list_found(app, args, text, _COLUMNS)
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.list(
@@ -78,6 +82,8 @@ def signal(app: Onward, args: Namespace) -> int:
 
 def retry(app: Onward, args: Namespace) -> int:
     """Make waiting jobs due now, and replay discarded or cancelled ones."""
+    if _by_filter(args):
+        return bulk.run(app, args, args.filter, bulk.Wording("retry", "retry", "retried", "retrying"))
 
     def again(record: JobRecord) -> tuple[bool, str]:
         if app.retry(record.id, **acting(args)):
@@ -89,6 +95,9 @@ def retry(app: Onward, args: Namespace) -> int:
 
 def cancel(app: Onward, args: Namespace) -> int:
     """Cancel jobs that wait, and ask those that run to stop."""
+    if _by_filter(args):
+        wording = bulk.Wording("cancel", "cancel", "cancelled", "cancelling")
+        return bulk.run(app, args, args.filter, wording, reason=args.reason)
 
     def stop(record: JobRecord) -> tuple[bool, str]:
         match app.cancel(record.id, args.reason or BY_REQUEST, by=who_acts(args)):
@@ -143,6 +152,15 @@ def _each(app: Onward, args: Namespace, act: Callable[[JobRecord], tuple[bool, s
     return Exit.OK if done == len(named) else Exit.FAILURE if done else Exit.NOTHING
 
 
+def _by_filter(args: Namespace) -> bool:
+    """Return whether jobs are chosen by a filter.  Raises if they are neither chosen nor named, or both."""
+    if bool(args.ids) == bool(args.filter):
+        raise CommandError("say which: ids, or --filter, not both", Exit.USAGE)
+    if args.dry_run and not args.filter:
+        raise CommandError("--dry-run goes with --filter: named jobs are shown by `onward job show`", Exit.USAGE)
+    return bool(args.filter)
+
+
 def _found(app: Onward, given: str) -> JobRecord | JobNotFound:
     try:
         return find(app, given)
@@ -190,7 +208,11 @@ _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("ENQUEUED", lambda record: ago(record.enqueued_at), useful=True),
 )
 
-_IDS = argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="+")
+_WHICH = (
+    argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="*"),
+    bulk.FILTER,
+    bulk.DRY_RUN,
+)
 
 GROUP = Group(
     "job",
@@ -214,8 +236,11 @@ GROUP = Group(
                 argument("--limit", "at most this many (50)", metavar="N", type=values.count, default=50),
                 argument("--after", "begin after this id, the last of the page before", metavar="ID"),
                 argument("--newest", "the newest first", action="store_true"),
+                bulk.FILTER,
                 argument("--all", "every page", action="store_true"),
             ),
+            about="With --filter the newest come first, and the command looks through 2,000 jobs at most; it says how to go "
+            f"on. {bulk.FILTER_HELP}",
         ),
         Command(
             "show",
@@ -235,7 +260,9 @@ GROUP = Group(
             "retry",
             "run waiting jobs now, and put discarded or cancelled ones back in their queue",
             on_store(retry),
-            (_IDS, *ACTING),
+            (*_WHICH, *ACTING),
+            about="With --filter, all jobs that match and are scheduled or retryable, 500 at a time; if the filter names "
+            "states, those. Ctrl-C stops after the batch.",
         ),
         Command(
             "signal",
@@ -254,7 +281,7 @@ GROUP = Group(
             "cancel",
             "cancel jobs that wait, and ask those that run to stop",
             on_store(cancel),
-            (_IDS, *ACTING),
+            (*_WHICH, *ACTING),
             about="The reason is kept with the job, and in the audit trail.",
         ),
         check_deploy.SIGNATURES,
