@@ -27,8 +27,8 @@ __all__ = ["SteersJobs"]
 
 
 class SteersJobs:
-    """Explains, cancels, retries and signals one job; finds jobs by a filter, and changes all that match; pauses queues; shows
-    the audit trail.
+    """Explains, cancels, retries and signals one job; finds jobs by a filter, and changes all that match; pauses queues;
+    shows the audit trail.
     """
 
     client: Client
