@@ -42,14 +42,22 @@ from onward.job.registry import HandlerEntry, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
+from onward.operate.acts import Acts
+from onward.operate.bulk import Bulk
+from onward.operate.canary import Canary
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
 from onward.operate.deploy.gate import DeployGate
+from onward.operate.editing import Editor
+from onward.operate.finding import Finder
 from onward.operate.flows import FlowControl
+from onward.operate.health.asking import HealthChecker
+from onward.operate.health.findings import HealthSettings
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
 from onward.operate.signalling import Signaller
+from onward.operate.triage import Triage
 from onward.operate.unsupported_inspection import inspection_of
 from onward.operate.why.case import KnownSettings
 from onward.operate.why.explaining import Explainer
@@ -100,6 +108,7 @@ class Parts:
         refuse_what_it_lacks(self.backend.capabilities, "Onward()", **asked)
         self._make_producer()
         self._make_operators()
+        self._make_triage()
         self._make_engine()
         self._make_runner()
 
@@ -151,6 +160,7 @@ class Parts:
         flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
         self.flows = FlowControl(flows)
         self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
+        self.health = self._health()
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -163,6 +173,15 @@ class Parts:
             declarations=self.declarations,
         )
 
+    def _make_triage(self) -> None:
+        records, finder = self._records, Finder(self.inspection, self._records, self.clock)
+        acts = Acts(self.backend, self.inspection, self.client, records, self.telemetry)
+        self.bulk = Bulk(finder, acts)
+        self.dead_letters.triage = Triage(
+            Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),
+            Editor(self.inspection, self.client, self.keys, acts=acts, records=records, clock=self.clock),
+        )
+
     def _known_settings(self) -> KnownSettings:
         settings = self.settings
         return KnownSettings(
@@ -170,6 +189,22 @@ class Parts:
             store=without_credentials(settings.store or settings.url),
             retention=settings.retention,
             unknown_grace=settings.unknown_grace,
+        )
+
+    def _health(self) -> HealthChecker:
+        settings, ring = self.settings, self.settings.signing_keys
+        return HealthChecker(
+            self.backend,
+            self.inspection,
+            self.explainer,
+            self.registry,
+            self._schedule_writer,
+            clock=self.clock,
+            settings=HealthSettings(
+                late_after=settings.late_after,
+                queue_late_after=settings.queue_late_after,
+                signing_key="" if ring is None else ring.signing.id,
+            ),
         )
 
     def _make_engine(self) -> None:
@@ -267,6 +302,7 @@ class Parts:
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
             key_ids=lambda: self.keys.signing.key_ids,
+            key_file=self.keys.file is not None,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

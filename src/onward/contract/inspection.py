@@ -149,6 +149,8 @@ class Inspection(Protocol):
           in the first lines of each queue, sixteen priorities and sixteen lanes.
         - ``place_of``: one job, as `get` returns it, with how many available jobs come before it in its line, counted up
           to ``at_most``; which other jobs hold its keys; and how much of its limits is used.
+        - ``series``: the rows of samples that began from the first instant until before the second, by time and reporter;
+          no more than ``at_most``.
 
         A look that takes longer than two seconds raises `BackendUnavailable`, where the store can end one.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from onward.contract.limits import LimitState
+from onward.contract.samples import SeriesRow
 from onward.contract.values import StoredJob
 from onward.job.states import State
 
@@ -40,6 +41,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: bool = False  # the overview
     place_of: str | None = None  # one job, by id, and what stands before it
+    series: tuple[int, int] | None = None  # the rows that began from one instant until before another
     at_most: int = 10_000
 
 
@@ -67,3 +69,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     overview: Overview | None = None
     place: JobPlace | None = None  # None also if there is no such job
+    series: tuple[SeriesRow, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from onward.attempt.report import Reporter
-from onward.backend import Backend, Check, Health, Hold, Inspection, Look, Overview, Query, QueueState, Reaped
+from onward.backend import Backend, Hold, Inspection, Look, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
@@ -15,13 +15,12 @@ from onward.client.record import JobRecord, Records, SessionRecord, session_reco
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.job.states import FINISHED, State
 from onward.operate import pruning
+from onward.operate.acts import BY_REQUEST
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.pruning import Age, Removed
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
-__all__ = ["BY_REQUEST", "Inspector"]
-
-BY_REQUEST = "cancelled by request"
+__all__ = ["Inspector"]
 
 
 class Inspector:
@@ -152,9 +151,6 @@ class Inspector:
             before = dict.fromkeys(states or {State.COMPLETED}, pruning.cutoff(older_than, self._clock))
         only = None if queue is None else names.queue_name(queue)
         return pruning.total(pruning.prune(self._inspection, before, queue=only, dry_run=dry_run))
-
-    def health(self) -> Sequence[Check]:
-        return self._backend.health() if isinstance(self._backend, Health) else []
 
 
 def _finished(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:

@@ -14,6 +14,7 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import showing
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
+from onward.backends.redis.samples import series_rows
 from onward.backends.redis.showing import shown_name
 from onward.contract.limits import states_over
 from onward.contract.snapshot import OLDEST_LINES
@@ -40,11 +41,13 @@ class RedisOverview:
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
         queues = OVERVIEW_QUEUES if look.counts else None
-        now, seen, found = self._run("snapshot", self._now(), queues, OLDEST_LINES, look.place_of, look.at_most)
+        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series)
+        now, seen, found, series = self._run("snapshot", self._now(), *asked)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
+            series=tuple(series_rows(series or ())),
         )
 
 

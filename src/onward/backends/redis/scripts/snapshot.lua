@@ -1,6 +1,6 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
--- What a look asks for, at one moment: the counts, and the place of one job.
-local now, most_queues, lines, place_of, at_most = instant(A[1]), A[2], A[3], A[4], A[5]
+-- What a look asks for, at one moment: the counts, the place of one job, rows of samples.
+local now, most_queues, lines, place_of, at_most, span = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 
 -- Since when the first job of each line of a queue is due: of each rank, and of each lane besides.
 local function oldest_due(queue)
@@ -112,4 +112,14 @@ local function place()
   return {found, record[STATE] ~= EXECUTING and min(ahead(record), at_most) or 0, holders(record), limits_over(record)}
 end
 
-return {string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false}
+-- Names and values, one after the other.
+local function series()
+  local members = redis.call('ZRANGEBYSCORE', P .. 'series', span[1], '(' .. span[2], 'LIMIT', 0, at_most)
+  local values, found = hmget('series_data', members, {}), {}
+  for at, member in ipairs(members) do found[2 * at - 1], found[2 * at] = member, values[member] end
+  return found
+end
+
+return {
+  string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false, span and series() or false,
+}
