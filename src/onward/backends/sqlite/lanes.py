@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from onward.backend import Claim, Kind, LimitRow
+from onward.backend import Audit, Claim, Kind, LimitRow
 from onward.backends.sql.limits import GATE_COLUMNS, SqlLimits, drop_idle_gates, gate_of, limits_of
 from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.flow.lanes import behind, group_of
@@ -255,15 +255,16 @@ class SqliteLimits(SqlLimits):
     def _lane_view(self, tx: Transaction) -> LanesInFile:
         return LanesInFile(tx)
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
-        is_set = super().set_limit(kind, name, chosen, new=new)
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
+        is_set = super().set_limit(kind, name, chosen, new=new, audit=audit)
         if is_set:
             self._wake()
         return is_set
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        super().shut(lane, opened=opened)
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        changed = super().shut(lane, opened=opened, audit=audit)
         self._wake()
+        return changed
 
     @abstractmethod
     def _wake(self) -> None:
