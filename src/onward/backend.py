@@ -4,6 +4,7 @@
 
 from onward.base.failure import Failure
 from onward.contract import (
+    audit,
     backend,
     capabilities,
     flows,
@@ -15,7 +16,8 @@ from onward.contract import (
     snapshot,
     values,
 )
-from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
+from onward.contract.audit import *  # noqa: F403  a door names what is behind it once
+from onward.contract.backend import *  # noqa: F403
 from onward.contract.capabilities import *  # noqa: F403
 from onward.contract.flows import *  # noqa: F403
 from onward.contract.inspection import *  # noqa: F403
@@ -30,6 +32,7 @@ from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
 
 __all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "Sealed", "Settled", "Settlement"]
+__all__ += audit.__all__
 __all__ += backend.__all__
 __all__ += capabilities.__all__
 __all__ += flows.__all__

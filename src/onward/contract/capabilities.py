@@ -64,6 +64,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It claims by lanes: limits, rates, fairness between keys (`onward.contract.limits`)."""
     flows: bool = False
     """It keeps flows: workflows, chains, batches (`onward.contract.flows`)."""
+    audit: bool = False
+    """It stores who did what by hand, in the transaction of the act (`onward.contract.audit`)."""
 
 
 # Of stores that have all other capabilities.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from onward.backend import (
+    Audit,
     Backend,
     Capabilities,
     Claim,
@@ -55,7 +56,9 @@ class MemoryBackend(
 ):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
-    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True, flows=True)
+    capabilities = Capabilities(
+        durable=False, shared=False, notes=True, schedules=True, lanes=True, flows=True, audit=True
+    )
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
@@ -65,9 +68,11 @@ class MemoryBackend(
         self._pid = os.getpid()
         self._closed = False
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         with self._writing() as now:
-            return [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            answers = [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            self._store.audit.add(audit, [answer.id for answer in answers if answer.created] or None)
+            return answers
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as now:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from onward.backend import AWAITS_NODE, NEVER, Kind, LimitRow, Note, Run, ScheduleRow, SeriesRow, Session, StoredJob
+from onward.backends.memory.audit import AuditTable
 from onward.backends.memory.flow_tables import FlowTables
 from onward.contract.values import CONTINUATION
 from onward.flow.room import Gate, Scope
@@ -159,6 +160,7 @@ class MemoryStore:
     limits: dict[tuple[Kind, str], LimitRow] = field(default_factory=dict)
     gates: dict[Scope, Gate] = field(default_factory=dict)
     flows: FlowTables = field(default_factory=FlowTables)
+    audit: AuditTable = field(default_factory=AuditTable)
     series: dict[tuple[int, str], SeriesRow] = field(default_factory=dict)  # by minute and reporter
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all

@@ -6,12 +6,14 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from math import inf
 from typing import TypeVar
 
 import msgspec
 
 from onward.backend import (
+    Audit,
     Capabilities,
     Enqueued,
     Envelope,
@@ -40,6 +42,7 @@ from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
@@ -103,11 +106,12 @@ class PostgresBackend(
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
-        if not is_simple(envelopes, retried=retried):
-            return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        if audit or not is_simple(envelopes, retried=retried):
+            act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+            return self._write(self._audited(act, audit, created))
         rejected = self._with_retries(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
 
@@ -177,7 +181,7 @@ class PostgresBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True)
+        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True, audit=True)
 
     def _count_claims_under_way(self, queue: str) -> None:
         # A claim that began before the limit was committed gave its jobs no lane, and its leases were not there yet to be

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from onward.backend import OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot, StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import rows
+from onward.backends.sql.audit import audit_page
 from onward.backends.sql.holds import ONCE, SINGLE, HoldKey, HoldRow
 from onward.backends.sql.limits import limits_of
 from onward.backends.sql.rows import Row
@@ -59,6 +60,7 @@ class SqlOverview(Generic[Tx]):
                 now=now,
                 overview=self._overview(tx, look.at_most, now) if look.counts else None,
                 place=None if look.place_of is None else self._place(tx, look.place_of, look.at_most, now),
+                audit=() if look.audit is None else audit_page(tx, look.audit),
                 series=series_between(tx, look.series, look.at_most),
             )
 
