@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from onward.contract.deaths import DeathGroup
 from onward.contract.limits import LimitState
 from onward.contract.values import StoredJob
 from onward.job.states import State
@@ -40,6 +41,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: bool = False  # the overview
     place_of: str | None = None  # one job, by id, and what stands before it
+    deaths: bool = False  # the dead jobs in groups, where the store can group them
     at_most: int = 10_000
 
 
@@ -67,3 +69,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     overview: Overview | None = None
     place: JobPlace | None = None  # None also if there is no such job
+    deaths: list[DeathGroup] = []  # by job and fingerprint, `DEATH_GROUPS` at most

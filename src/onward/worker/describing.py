@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onward.contract.description import WorkerDescription
-from onward.version import __version__
+from onward.version import build
 from onward.worker.options import WorkerOptions, WorkerParts
 
 __all__ = ["described"]
@@ -20,7 +20,7 @@ def described(parts: WorkerParts, options: WorkerOptions) -> bytes:
         denied=registry.denied,
         concurrency=options.concurrency,
         jobs=tuple(registry.known),
-        build=__version__,
+        build=build(),
         keys=tuple(parts.key_ids()),
         started=parts.runtime.clock.micros(),
     ).encoded()

@@ -48,7 +48,7 @@ _TRIES = 5  # servers tried in turn before a call gives up
 _LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
 _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True, flows=True) for each in (DURABLE, LOSSY))
+_DURABLE, _LOSSY = (msgspec.structs.replace(each, groups_deaths=False) for each in (DURABLE, LOSSY))
 _NO_CLAIM = Claim(queues=(), limit=0)
 _WALK = -2  # the answer of `look` where queues have lanes
 
