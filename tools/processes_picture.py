@@ -104,7 +104,7 @@ GUARDS: Mapping[str, str] = {
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
-    "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
+    "supervisor/boards.py": "The boards: other threads read sessions and counters while the loop replaces processes.",
     "telemetry/events.py": "The subscribers, and the start of the thread that calls them.",
     "telemetry/metrics.py": "The counters.",
     "telemetry/milestones.py": "What a worker has done, for tests.",

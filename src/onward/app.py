@@ -304,8 +304,8 @@ class Onward(SteersJobs):
         )
 
     def health(self) -> Sequence[Check]:
-        """Check the store.  Returns one `Check` for each line."""
-        return self._inspector.health()
+        """Check the store and the fleet of workers on it.  Each `Check` that is not ok names its fix."""
+        return self._parts.health.checks()
 
     # Running
 

@@ -42,7 +42,7 @@ logger = get_logger("onward")
 T = TypeVar("T")
 
 _KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
-_NOT_IN_ENVIRONMENT = ("retention", "queue_retry")  # tables, which one variable cannot carry
+_NOT_IN_ENVIRONMENT = ("retention", "queue_retry", "queue_late_after")  # tables, which one variable cannot carry
 # Variables that Kubernetes and container links set for a service whose name begins with `onward`.
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
@@ -71,6 +71,8 @@ class SettingsOptions(TypedDict, total=False):
     idempotency_ttl: Duration
     enqueue_timeout: Duration
     metrics: bool
+    late_after: Duration
+    queue_late_after: Mapping[str, Duration]
     signing_keys: KeySource | None
     signing: Mode | None
     encryption: bool
@@ -98,6 +100,8 @@ class Settings:
     idempotency_ttl: float = 86_400.0
     enqueue_timeout: float = 5.0
     metrics: bool = True
+    late_after: float = 300.0  # a queue whose oldest due job waits for longer fails its check
+    queue_late_after: Mapping[str, float] = field(default_factory=dict)
     signing_keys: KeyRing | None = None
     signing: Mode | None = None  # None: warn where there are keys, off where there are none
     encryption: bool = False
@@ -301,7 +305,9 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
-        case "unknown_grace" | "lease_for" | "transaction_timeout" | "enqueue_timeout" | "idempotency_ttl":
+        case (
+            "unknown_grace" | "lease_for" | "transaction_timeout" | "enqueue_timeout" | "idempotency_ttl" | "late_after"
+        ):
             return _at_least(_LOWEST.get(name, 1), seconds(value, where), where)
         case "max_crashes" | "default_max_retries" | "max_payload":
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
@@ -309,7 +315,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _of_type(bool, value, where)
         case "signing_keys" | "signing" | "default_retry":
             return _READERS[name](value, where)
-        case "retention" | "queue_retry":
+        case "retention" | "queue_retry" | "queue_late_after":
             return {**getattr(settings, name), **_READERS[name](value, where)}
         case _:
             raise AssertionError(f"there is no check for {name}")
@@ -353,6 +359,17 @@ def _queue_retry(value: Mapping[str, PolicyLike], where: str) -> dict[str, Retry
     return {names.queue_name(queue): read_policy(policy, f"{where}.{queue}") for queue, policy in value.items()}
 
 
+def _queue_late_after(value: Mapping[str, Duration], where: str) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise OptionError(
+            f"{where} must name a length of time for each queue, such as {{'mail': '1m'}}, not {value!r:.60}"
+        )
+    return {
+        names.queue_name(queue): _at_least(1, seconds(length, f"{where}.{queue}"), f"{where}.{queue}")
+        for queue, length in value.items()
+    }
+
+
 def _retention(value: Mapping[str, Duration | None], where: str) -> dict[State, float | None]:
     if not isinstance(value, Mapping):
         raise OptionError(f"{where} must name a length of time for each state, not {value!r:.60}")
@@ -369,4 +386,5 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "default_retry": read_policy,
     "retention": _retention,
     "queue_retry": _queue_retry,
+    "queue_late_after": _queue_late_after,
 }

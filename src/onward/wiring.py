@@ -46,6 +46,8 @@ from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
 from onward.operate.deploy.gate import DeployGate
 from onward.operate.flows import FlowControl
+from onward.operate.health.asking import HealthChecker
+from onward.operate.health.findings import HealthSettings
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
@@ -151,6 +153,7 @@ class Parts:
         flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
         self.flows = FlowControl(flows)
         self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
+        self.health = self._health()
         self.limits = LimitControl(self.backend, self._lanes.declared)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -170,6 +173,22 @@ class Parts:
             store=without_credentials(settings.store or settings.url),
             retention=settings.retention,
             unknown_grace=settings.unknown_grace,
+        )
+
+    def _health(self) -> HealthChecker:
+        settings, ring = self.settings, self.settings.signing_keys
+        return HealthChecker(
+            self.backend,
+            self.inspection,
+            self.explainer,
+            self.registry,
+            self._schedule_writer,
+            clock=self.clock,
+            settings=HealthSettings(
+                late_after=settings.late_after,
+                queue_late_after=settings.queue_late_after,
+                signing_key="" if ring is None else ring.signing.id,
+            ),
         )
 
     def _make_engine(self) -> None:
@@ -267,6 +286,7 @@ class Parts:
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
             key_ids=lambda: self.keys.signing.key_ids,
+            key_file=self.keys.file is not None,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

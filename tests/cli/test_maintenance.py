@@ -1,11 +1,11 @@
-"""`onward reap`, `prune` and `health`."""
+"""`onward reap` and `prune`."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from onward import Onward, State
-from onward.backend import Check, Claim
+from onward.backend import Claim
 from onward.testing import FakeClock
 
 
@@ -124,22 +124,3 @@ class TestPrune:
 
         assert ran.code == 2
         assert "jobs.cancel" in ran.err
-
-
-class TestHealth:
-    def test_every_check_is_a_line(self, onward, jobs):
-        ran = onward("health")
-
-        assert ran.code == 0
-        assert ran.out.splitlines()[0].split() == ["CHECK", "STATUS", "DETAIL"]
-        assert "jobs.db" in ran.out
-        assert {"file", "schema", "integrity"} < {line["name"] for line in onward("health", "--json").json}
-
-    def test_a_check_that_fails_is_a_failure_and_a_warning_is_none(self, onward, jobs, monkeypatch):
-        bad, warned = Check(name="space", status="fail", detail="full"), Check(name="log", status="warn", detail="long")
-
-        monkeypatch.setattr(Onward, "health", lambda self: [warned])
-        assert onward("health").code == 0
-
-        monkeypatch.setattr(Onward, "health", lambda self: [warned, bad])
-        assert onward("health").code == 1

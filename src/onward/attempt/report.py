@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onward import telemetry
-from onward.attempt.attempt import Attempt
+from onward.attempt.attempt import Attempt, Ready
 from onward.backend import Reaped
 from onward.base.durations import spoken
 from onward.base.failure import Failure, name_of
@@ -24,20 +24,15 @@ from onward.job.envelope import Sealed
 from onward.job.outcome import DISCARDS, REJECTIONS, Cancelled, Dead, RetryLater
 from onward.job.settlement import Settled, Settlement
 from onward.job.states import DEAD_LETTER_REFUSED, DROPPED, LEASE_GONE, SETTLING, SettlingRow, State
-from onward.telemetry import (
-    JobCancelled,
-    JobCompleted,
-    JobDiscarded,
-    JobEvent,
-    JobRescued,
-    Metrics,
-    Telemetry,
-)
+from onward.telemetry import JobCancelled, JobCompleted, JobDiscarded, JobEvent, JobRescued, Metrics, Telemetry
+from onward.telemetry.counters import UNREAD
+from onward.telemetry.numbers import Pair
 
 __all__ = ["Reporter", "status"]
 
 logger = get_logger("onward.job")
 
+_MILLISECOND = 1000  # microseconds
 _UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
 
 _SWALLOWED = {name_of(JobTimeout): "jobs_overran", name_of(JobStopped): "jobs_cancel_ignored"}
@@ -57,8 +52,23 @@ class Reporter:
         self._telemetry = telemetry
         self._warned: dict[tuple[str, str], float] = {}  # queue and problem -> when that was last logged
 
-    def fetched(self, queue: str, count: int = 1) -> None:
-        self._metrics.add("jobs_fetched", queue, count)
+    def fetched(self, opened: Iterable[Ready | Attempt], *, inherited: bool = False) -> None:
+        """Count jobs that were claimed, and how long each had been due.  ``inherited``: another process had claimed them."""
+        again: Counter[tuple[str, Pair]] = Counter()
+        first: dict[Pair, list[int]] = {}
+        for each in opened:
+            lease, letter = each.lease, each.letter
+            if letter is None or lease.token != 1 or inherited:
+                again["jobs_fetched", (lease.envelope.queue, UNREAD if letter is None else letter.job)] += 1
+                continue
+            pair = (lease.envelope.queue, letter.job)
+            waits = first.get(pair)
+            if waits is None:
+                waits = first[pair] = []
+            due = letter.enqueued_at if letter.not_before is None else max(letter.enqueued_at, letter.not_before)
+            waited = (lease.claimed_at - due) // _MILLISECOND
+            waits.append(waited if waited > 0 else 0)  # noqa: FURB136  `max` takes three times as long
+        self._metrics.add_all(again, first_deliveries=first)
 
     def unverified(self, sealed: Sealed, problem: str) -> None:
         """Count a job that runs and would be refused if signatures were required; log the first of a minute."""
@@ -79,36 +89,50 @@ class Reporter:
         )
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
-        counts: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, Pair]] = Counter()
+        successes: dict[Pair, list[int]] = {}
+        other_runs: list[tuple[Pair, int]] = []
         # Most settlements are successes: without a subscriber and without DEBUG they are only counted.
         only_counted = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
-            queue = attempt.lease.envelope.queue
+            letter = attempt.letter
+            pair = (attempt.lease.envelope.queue, UNREAD if letter is None else letter.job)
             if attempt.swallowed is not None:
-                counts[_SWALLOWED[attempt.swallowed.kind], queue] += 1
+                counts[_SWALLOWED[attempt.swallowed.kind], pair] += 1
                 _log_swallowed(attempt, attempt.swallowed)
-            if only_counted and item.move == "ack" and answer.state is State.COMPLETED:
-                counts["jobs_succeeded", queue] += 1
-                continue
-            row = _row(attempt, item, answer)
-            discards = DISCARDS[_cause(attempt)] if row.event == "JobDiscarded" else ()
-            for name in (*discards, *row.counters):
-                counts[name, queue] += 1
+            if item.move == "ack" and answer.state is State.COMPLETED:
+                runs = successes.get(pair)
+                if runs is None:
+                    runs = successes[pair] = []
+                runs.append(item.duration_ms)
+                if only_counted:
+                    continue
+                row = SETTLING["ack"]
+            else:
+                row = _row(attempt, item, answer)
+                for name in _counters(attempt, row):
+                    counts[name, pair] += 1
+                if item.ran and answer.counts:
+                    other_runs.append((pair, item.duration_ms))
             if item.dead_letter is not None and answer.state is State.DISCARDED:
-                counts["jobs_enqueued", item.dead_letter.queue] += 1
-            try:
-                kind = None if row.event is None else _EVENTS[row.event]
-                if kind is not None and self._telemetry.wants(kind):
-                    self._telemetry.emit(_event(kind, attempt, item))
-                _log(attempt, item, row)
-            except Exception:  # the job is settled: an error in reporting it does not end a worker
-                logger.exception("the end of job %s could not be reported", attempt.lease.envelope.id)
-        self._metrics.add_all(counts)
+                counts["jobs_enqueued", (item.dead_letter.queue, item.dead_letter.job)] += 1
+            self._publish(attempt, item, row)
+        self._metrics.add_all(counts, successes=successes, other_runs=other_runs)
+
+    def _publish(self, attempt: Attempt, item: Settlement, row: SettlingRow) -> None:
+        """Make an event and a log line of a settlement."""
+        try:
+            kind = None if row.event is None else _EVENTS[row.event]
+            if kind is not None and self._telemetry.wants(kind):
+                self._telemetry.emit(_event(kind, attempt, item))
+            _log(attempt, item, row)
+        except Exception:  # the job is settled: an error in reporting it does not end a worker
+            logger.exception("the end of job %s could not be reported", attempt.lease.envelope.id)
 
     def reaped(self, reaped: Sequence[Reaped]) -> None:
         for each in reaped:
             if each.crashed:
-                self._metrics.add("jobs_crashed", each.queue)
+                self._metrics.add("jobs_crashed", each.queue, job=each.job)
                 _write(
                     logging.CRITICAL if each.to is State.DISCARDED else logging.ERROR,
                     "job.crashed %s %s: %s (crash %d, now %s)",
@@ -121,7 +145,7 @@ class Reporter:
                 )
             common: dict[str, Any] = {"id": each.id, "job": each.job, "queue": each.queue}
             if each.to is State.CANCELLED:  # a cancellation had been requested
-                self._metrics.add("jobs_cancelled", each.queue)
+                self._metrics.add("jobs_cancelled", each.queue, job=each.job)
                 self._telemetry.emit(JobCancelled(**common, reason=each.cause))
             elif each.to is State.DISCARDED:
                 reason = f"crashed {counted(each.crashes, 'time')}"
@@ -148,6 +172,11 @@ def _row(attempt: Attempt, item: Settlement, answer: Settled) -> SettlingRow:
         return SETTLING["cancelled"]
     # No retry follows a refused dead letter; the discard is reported once the dead letter is stored.
     return SETTLING[item.move] if item.spent is None else DEAD_LETTER_REFUSED
+
+
+def _counters(attempt: Attempt, row: SettlingRow) -> tuple[str, ...]:
+    """Return the counters that a settlement moves; of a discard its cause says which."""
+    return (*DISCARDS[_cause(attempt)], *row.counters) if row.event == "JobDiscarded" else row.counters
 
 
 def _cause(attempt: Attempt) -> str:
@@ -177,7 +206,7 @@ def _was_attempted(attempt: Attempt) -> bool:
 
 
 def _job_of(attempt: Attempt) -> str:
-    return attempt.letter.job if attempt.letter is not None else "?"
+    return attempt.letter.job if attempt.letter is not None else UNREAD
 
 
 def _log(attempt: Attempt, item: Settlement, row: SettlingRow) -> None:

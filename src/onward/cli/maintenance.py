@@ -1,4 +1,4 @@
-"""``onward reap``, ``prune`` and ``health``: keeping a store in order."""
+"""``onward reap`` and ``prune``: keeping a store in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onward.job.states import FINISHED
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.backend import Check, Reaped
+    from onward.backend import Reaped
 
 __all__ = ["COMMANDS"]
 
@@ -52,13 +52,6 @@ def prune(app: Onward, args: Namespace) -> int:
     return Exit.OK
 
 
-def health(app: Onward, args: Namespace) -> int:
-    """Print the checks of the store."""
-    checks = app.health()
-    output.listing(args, [checks], _CHECKS, msgspec.structs.asdict)
-    return Exit.FAILURE if any(check.status == "fail" for check in checks) else Exit.OK
-
-
 _REAPED: tuple[Column[Reaped], ...] = (
     Column("ID", lambda each: each.id),
     Column("WENT TO", lambda each: each.to, style=lambda each: output.style_of(each.to)),
@@ -66,14 +59,6 @@ _REAPED: tuple[Column[Reaped], ...] = (
     Column("QUEUE", lambda each: each.queue, flexible=True),
     Column("CRASHES", lambda each: str(each.crashes), right=True),
     Column("CAUSE", lambda each: each.cause, flexible=True, useful=True),
-)
-
-_STATUS_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
-
-_CHECKS: tuple[Column[Check], ...] = (
-    Column("CHECK", lambda check: check.name),
-    Column("STATUS", lambda check: check.status, style=lambda check: _STATUS_STYLES[check.status]),
-    Column("DETAIL", lambda check: check.detail),
 )
 
 _SETTINGS_IN_CODE = "Settings in the application's code are known with --app only"
@@ -110,10 +95,5 @@ COMMANDS = (
         ),
         about=f"{_SETTINGS_IN_CODE}: with a retention set there, give --app. With --older-than, on a terminal the number of "
         "jobs has to be typed first; elsewhere --yes is needed.",
-    ),
-    Command(
-        "health",
-        "check the health of the store; exit code 1 if a check fails",
-        on_store(health),
     ),
 )

@@ -28,6 +28,7 @@ from onward.contract.transactions import in_the_way, waits_for_itself
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
+from onward.telemetry.numbers import Pair
 
 __all__ = ["Client", "GroupCommit"]
 
@@ -109,11 +110,13 @@ class Client:
         if self.letters.stamps.used:
             self.letters.stamps.sent(envelopes)
         if len(envelopes) == 1:  # nearly always
-            self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
+            envelope, name = envelopes[0], "jobs_enqueued" if answers[0].created else "jobs_deduplicated"
+            self._metrics.add(name, envelope.queue, job=envelope.job)
             return
-        counts: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, Pair]] = Counter()
         for envelope, answer in zip(envelopes, answers, strict=True):
-            counts["jobs_enqueued" if answer.created else "jobs_deduplicated", envelope.queue] += 1
+            name = "jobs_enqueued" if answer.created else "jobs_deduplicated"
+            counts[name, (envelope.queue, envelope.job)] += 1
         self._metrics.add_all(counts)
 
     def _tell(self, envelope: Envelope, answer: Enqueued) -> None:

@@ -79,6 +79,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     status: Literal["ok", "warn", "fail"]
     detail: str
+    fix: str = ""  # what to type, of one that is not ok
+    about: tuple[str, ...] = ()  # the queues, jobs, hosts or schedules that it speaks of
 
 
 @runtime_checkable

@@ -27,7 +27,9 @@ class WorkerDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     concurrency: int = 1
     jobs: tuple[str, ...] | None = None  # the names and aliases that it knows
     build: str = ""
-    keys: tuple[str, ...] = ()  # ids of the keys that it verifies with
+    keys: tuple[str, ...] = ()  # ids of the keys that it verifies with, when it started
+    key_file: bool = False  # whether they come from a file, which it reads again when it changes
+    supervisor: int = 0  # the process that started it; 0: it is a program with a worker inside
     started: int = 0
 
     @property

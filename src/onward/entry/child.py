@@ -102,6 +102,7 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
     queues = options.queues if weighted else list(options.queues) or app.queues_of_jobs()
     quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
     quota.count = board.count
+    app.metrics.count_into(board.counters)
     return Worker(
         app.parts(ticks=options.ticks, deployed_at=options.deployed_at),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),

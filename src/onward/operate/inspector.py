@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from onward.attempt.report import Reporter
-from onward.backend import Backend, Check, Health, Hold, Inspection, Look, Overview, Query, QueueState, Reaped
+from onward.backend import Backend, Hold, Inspection, Look, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
@@ -152,9 +152,6 @@ class Inspector:
             before = dict.fromkeys(states or {State.COMPLETED}, pruning.cutoff(older_than, self._clock))
         only = None if queue is None else names.queue_name(queue)
         return pruning.total(pruning.prune(self._inspection, before, queue=only, dry_run=dry_run))
-
-    def health(self) -> Sequence[Check]:
-        return self._backend.health() if isinstance(self._backend, Health) else []
 
 
 def _finished(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:

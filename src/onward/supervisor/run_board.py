@@ -3,6 +3,7 @@
     head    the pump's beats, how many jobs it has settled, the names of its session and of the successor that may have
             taken over
     cells   one for each lease whose handler was called and whose settlement has not been answered
+    table   what the process has counted (`onward.telemetry.counters`)
 
 The worker process writes a cell before it calls the handler.  So a lease on the board of a dead process may have run, and a
 lease that is not on it has not; a process killed in the middle of writing a cell had not called the handler yet.
@@ -17,6 +18,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from onward.telemetry.counters import SIZE, CounterTable
+
 __all__ = ["BegunRun", "RunBoard"]
 
 _BEATS = _SETTLED = struct.Struct("<Q")
@@ -26,6 +29,9 @@ _NAMES = (64, 128)  # of the session, of its successor
 _FIRST_CELL = 256
 _CELL = struct.Struct("<BBHIqd40s")  # in use, length of id, whether the pid is a program's, pid, token, deadline, id
 _CELLS = 8192
+_CELLS_END = _FIRST_CELL + _CELLS * _CELL.size
+_TABLE_AT = -(-_CELLS_END // mmap.PAGESIZE) * mmap.PAGESIZE
+_SIZE = _TABLE_AT + SIZE
 _DEADLINE = struct.Struct("<d")
 _DEADLINE_AT = 16  # in a cell
 _PROGRAM = struct.Struct("<HI")
@@ -51,18 +57,20 @@ class RunBoard:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._memory = mmap.mmap(fd, _FIRST_CELL + _CELLS * _CELL.size)
+        self._memory = mmap.mmap(fd, _SIZE)
+        self.counters = CounterTable(memoryview(self._memory)[_TABLE_AT:])
         self._beats = self._settled = 0
-        self._free = deque(range(_FIRST_CELL, len(self._memory), _CELL.size))
+        self._free = deque(range(_FIRST_CELL, _CELLS_END, _CELL.size))
         self._cells: dict[tuple[str, int], int] = {}
 
     @classmethod
     def create(cls) -> RunBoard:
         fd = _anonymous_file()
-        os.ftruncate(fd, _FIRST_CELL + _CELLS * _CELL.size)
+        os.ftruncate(fd, _SIZE)
         return cls(fd)
 
     def close(self) -> None:
+        self.counters.release()
         self._memory.close()
         os.close(self.fd)
 
@@ -127,7 +135,7 @@ class RunBoard:
 
     def begun(self) -> list[BegunRun]:
         """Return the runs that have begun and whose settlements were not answered."""
-        used = self._memory[_FIRST_CELL :: _CELL.size]
+        used = self._memory[_FIRST_CELL : _CELLS_END : _CELL.size]
         cells = [_FIRST_CELL + number * _CELL.size for number, byte in enumerate(used) if byte] if any(used) else []
         return [
             BegunRun(

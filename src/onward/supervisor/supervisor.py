@@ -28,7 +28,6 @@ import logging
 import os
 import selectors
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -36,6 +35,7 @@ from onward.backend import Backend, Held, Reaped
 from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
+from onward.supervisor.boards import Boards
 from onward.supervisor.fleet import Fleet
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
@@ -72,7 +72,7 @@ class Supervisor:
         )  # of leases that were given back, for a process with subscribers
         self._reports_made = 0
         self._store_thread: StoreThread | None = None
-        self._boards = threading.Lock()  # the store thread reads the names on them
+        self._boards = Boards(self._fleet)
         self._mailbox = Mailbox()
         self._selector = selectors.DefaultSelector()
         self._watcher = Watcher() if options.reload else None
@@ -222,9 +222,7 @@ class Supervisor:
 
     def _sessions(self) -> list[tuple[int, str]]:
         """Return the sessions to renew.  Called by the store thread."""
-        with self._boards:
-            own = [(each.number, owners[0]) for each in self._fleet if (owners := each.board.owners())]
-            return [*own, *((-1, owner) for owner in self._handovers.open())]
+        return [*self._boards.sessions(), *((-1, owner) for owner in self._handovers.open())]
 
     def _stop_reading(self, process: WorkerProcess) -> None:
         if process.channel in self._selector.get_map():
@@ -250,10 +248,7 @@ class Supervisor:
             logger.error("%s died: %s", process, cause)
         elif process.crashed and process.killed is not None:
             logger.error("%s was killed: %s", process, cause)
-        with self._boards:
-            owners, begun = process.board.owners(), process.board.begun()
-            self._fleet.remove(process, polite=polite)
-            process.forget()
+        owners, begun = self._boards.remove(process, lambda: self._fleet.remove(process, polite=polite))
         # `collect_exited` has killed a job that had a process of its own: it was interrupted, and did not crash.
         held: list[Held] = [(each.id, each.token) for each in begun if not each.pid]
         overdue = [each for each in held if each in process.overdue]

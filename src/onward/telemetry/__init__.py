@@ -1,7 +1,8 @@
 """A door to events for subscribers, counters, and milestones that tests wait for.
 
 Here: `events` (the events and the thread that delivers them), `numbers` (what was counted of one job in one queue),
-`metrics` (the counters of an application), `milestones` (what the loops of a worker have done).
+`counters` (the table in memory that processes share), `metrics` (the counters of an application), `milestones` (what the
+loops of a worker have done).
 Called by everything that reports: attempts, clients, workers, the supervisor.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from onward.telemetry.events import (
     Event,
+    HealthChanged,
     JobCancelled,
     JobCompleted,
     JobDeduplicated,
@@ -32,6 +34,7 @@ from onward.telemetry.milestones import Milestones
 
 __all__ = [
     "Event",
+    "HealthChanged",
     "JobCancelled",
     "JobCompleted",
     "JobDeduplicated",

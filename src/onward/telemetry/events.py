@@ -23,6 +23,7 @@ from onward.errors import OptionError
 
 __all__ = [
     "Event",
+    "HealthChanged",
     "JobCancelled",
     "JobCompleted",
     "JobDeduplicated",
@@ -57,6 +58,17 @@ class QueuePaused(Event, frozen=True, kw_only=True):
 
 class QueueResumed(Event, frozen=True, kw_only=True):
     queue: str
+
+
+class HealthChanged(Event, frozen=True, kw_only=True):
+    """A check has another status than a minute ago, or speaks of one queue, job or host more."""
+
+    check: str
+    status: str  # ok, warn or fail
+    before: str
+    detail: str
+    fix: str  # what to type
+    about: tuple[str, ...] = ()
 
 
 class TicksMissed(Event, frozen=True, kw_only=True):

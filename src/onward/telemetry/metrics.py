@@ -3,53 +3,92 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onward.base import forks
+from onward.base.logs import get_logger
+from onward.telemetry.counters import UNREAD, CounterTable
+from onward.telemetry.numbers import Numbers, Pair
 
 __all__ = ["Metrics"]
 
+logger = get_logger("onward")
+
 
 class Metrics:
-    """Counters of this process, by name and queue."""
+    """What this process has counted, by name, queue and job."""
 
     def __init__(self, *, enabled: bool = True) -> None:
         self.enabled = enabled
-        self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._table = CounterTable.anonymous()
         self._lock = threading.Lock()
+        self._complained = False
         forks.watch(self)
 
-    def add(self, name: str, queue: str, count: int = 1) -> None:
-        if self.enabled:
-            with self._lock:
-                self._counts[name, queue] += count
+    def count_into(self, table: CounterTable) -> None:
+        """Count into another table from now on: one that the supervisor of this process reads."""
+        with self._lock:
+            table.take_over(self._table)
+            self._table = table
 
-    def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Add a batch at once: one lock, however many jobs."""
-        if self.enabled and counts:
+    def add(self, name: str, queue: str, count: int = 1, *, job: str = UNREAD) -> None:
+        self.add_all({(name, (queue, job)): count})
+
+    def add_all(
+        self,
+        counts: Mapping[tuple[str, Pair], int],
+        *,
+        first_deliveries: Mapping[Pair, Sequence[int]] | None = None,
+        successes: Mapping[Pair, Sequence[int]] | None = None,
+        other_runs: Sequence[tuple[Pair, int]] = (),
+    ) -> None:
+        """Add a batch at once: one lock, however many jobs.  Lengths are milliseconds.
+
+        ``first_deliveries``: how long each job had been due that was claimed for the first time.  ``successes``: how long
+        each run took after which its job was completed.  ``other_runs``: how long others took, whose ends ``counts`` has.
+        """
+        if not self.enabled:
+            return
+        try:
             with self._lock:
-                for key, count in counts.items():
-                    self._counts[key] += count
+                table = self._table
+                for (name, pair), count in counts.items():
+                    table.add(name, pair, count)
+                for pair, waits in (first_deliveries or {}).items():
+                    table.add_first_deliveries(pair, waits)
+                for pair, runs in (successes or {}).items():
+                    table.add_successes(pair, runs)
+                for pair, ms in other_runs:
+                    table.add_run(pair, ms)
+        except Exception:  # an error in counting changes no job
+            if not self._complained:
+                self._complained = True
+                logger.exception("something could not be counted; further errors of this kind are not logged")
+
+    def numbers(self) -> dict[Pair, Numbers]:
+        """Return everything that this process has counted so far, by queue and job."""
+        return self._table.numbers()
 
     def count(self, name: str, queue: str | None = None) -> int:
         """Return one counter, for one queue or for all of them."""
-        with self._lock:
-            if queue is not None:
-                return self._counts.get((name, queue), 0)
-            return sum(count for (each, _), count in self._counts.items() if each == name)
+        counted = self.numbers().items()
+        return sum(each.counters.get(name, 0) for pair, each in counted if queue is None or pair[0] == queue)
 
     def snapshot(self) -> dict[str, dict[str, int]]:
         """Return every counter that has moved: name, then queue."""
-        with self._lock:
-            counts = dict(self._counts)
         tree: dict[str, dict[str, int]] = {}
-        for (name, queue_name), count in sorted(counts.items()):
-            tree.setdefault(name, {})[queue_name] = count
-        return tree
+        for (queue, _), numbers in sorted(self.numbers().items()):
+            for name, count in numbers.counters.items():
+                by_queue = tree.setdefault(name, {})
+                by_queue[queue] = by_queue.get(queue, 0) + count
+        return dict(sorted(tree.items()))
 
     def before_fork(self) -> None:
         self._lock.acquire()
 
     def after_fork(self, *, in_child: bool) -> None:
+        if in_child:  # the supervisor goes on reading the parent's table
+            ours = CounterTable.anonymous()
+            ours.take_over(self._table)
+            self._table = ours
         self._lock.release()

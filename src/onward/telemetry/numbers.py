@@ -12,7 +12,7 @@ import msgspec
 
 from onward.errors import OptionError
 
-__all__ = ["BUCKETS", "NOTHING", "NO_TIMES", "Histogram", "Numbers", "added_up", "bucket_of", "differences"]
+__all__ = ["BUCKETS", "NOTHING", "NO_TIMES", "Histogram", "Numbers", "Pair", "added_up", "bucket_of", "differences"]
 
 BUCKETS = 24
 """Bucket k holds lengths from 2^(k-1) ms to below 2^k ms, the first all below 1 ms, the last all from 2^22 ms (70 min)."""

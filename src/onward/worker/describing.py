@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from onward.contract.description import WorkerDescription
 from onward.version import build
 from onward.worker.options import WorkerOptions, WorkerParts
@@ -9,7 +11,7 @@ from onward.worker.options import WorkerOptions, WorkerParts
 __all__ = ["described"]
 
 
-def described(parts: WorkerParts, options: WorkerOptions) -> bytes:
+def described(parts: WorkerParts, options: WorkerOptions, has_supervisor: bool = False) -> bytes:
     """Return the description of a worker, as it is stored."""
     registry = parts.runtime.registry
     return WorkerDescription(
@@ -22,5 +24,7 @@ def described(parts: WorkerParts, options: WorkerOptions) -> bytes:
         jobs=tuple(registry.known),
         build=build(),
         keys=tuple(parts.key_ids()),
+        key_file=parts.key_file,
+        supervisor=os.getppid() if has_supervisor else 0,
         started=parts.runtime.clock.micros(),
     ).encoded()

@@ -161,7 +161,6 @@ class InlineRunner:
             with uninterrupted(), self._sessions.in_use() as session:
                 answer = self._settler.exchange(session.owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
-                    self._reporter.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
                 if answer.alive and not answer.more:
                     return None
@@ -170,6 +169,7 @@ class InlineRunner:
 
     def _cycle(self, lease: Lease, watch: FirstError | None = None) -> WorkerResult:
         ready = prepare(lease, self._runtime)
+        self._reporter.fetched([ready])
         if not isinstance(ready, Ready):
             return self._settle(ready)
         try:

@@ -36,6 +36,7 @@ class WorkerParts:
     tick_every: float = 10.0  # seconds
     limits: Callable[[], tuple[LimitRow, ...]] = tuple  # that its sessions declare
     key_ids: Callable[[], Sequence[str]] = tuple  # of the keys that it verifies with
+    key_file: bool = False  # whether they come from a file, and may change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,20 +265,25 @@ class Pump:
             return
         now = time.monotonic()
         works: list[Work] = []
+        opened: list[Ready | Attempt] = []
+        inherited: list[Ready | Attempt] = []
         for lease in leases:
             key = key_of(lease)
             self._unsettled[key] = lease.envelope.queue
             if key in self.recovery.verdicts:
                 ready = self.recovery.fate_of_inherited(lease)
+                inherited.append(ready)
             else:
                 ready = prepare(lease, self._parts.runtime)
+                opened.append(ready)
             if isinstance(ready, Ready):
                 self._order += 1
                 works.append(Work(ready, key, order=self._order, claimed=now))
             else:
                 self._outbox.finished.append(ready)
-        for queue, count in Counter(lease.envelope.queue for lease in leases).items():
-            self._parts.reporter.fetched(queue, count)
+        self._parts.reporter.fetched(opened)
+        if inherited:
+            self._parts.reporter.fetched(inherited, inherited=True)
         self._milestones.note("claimed", len(leases))
         self._prefetch.claimed(now)
         self._inflight.add(works)

@@ -77,7 +77,7 @@ class Worker:
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
         keep = functools.partial(SessionKeeper, contact=contact, recorder=recorder, limits=parts.limits)
-        keep = functools.partial(keep, description=functools.partial(described, parts, options))
+        keep = functools.partial(keep, description=functools.partial(described, parts, options, recorder is not None))
         self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
         runtime = self._parts.runtime
         make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)

@@ -49,7 +49,10 @@ def checks(connection: Connection, tubes: Tubes) -> list[Check]:
     if str(said["draining"]) == "true":
         found.append(
             Check(
-                name="draining", status="fail", detail="the server takes no jobs any more, not even retries: restart it"
+                name="draining",
+                status="fail",
+                detail="the server takes no jobs any more, not even retries",
+                fix="systemctl restart beanstalkd",
             )
         )
     return found
@@ -57,19 +60,20 @@ def checks(connection: Connection, tubes: Tubes) -> list[Check]:
 
 def _durability(connection: Connection, said: Mapping[str, Any]) -> Check:
     if not _has_log(said):
-        detail = "no write-ahead log: a restart loses every job; start the server with -b DIRECTORY -f 0"
-        return Check(name="durability", status="fail", detail=detail)
+        detail = "no write-ahead log: a restart loses every job"
+        return Check(name="durability", status="fail", detail=detail, fix="beanstalkd -b DIRECTORY -f 0")
     try:
         number = connection.put(_CANARY, b"", priority=0, delay=_A_DAY, ttr=_A_DAY)
         connection.delete(number)
     except BackendError as error:
-        return Check(name="durability", status="fail", detail=f"a job cannot be stored: {error}")
+        detail = f"a job cannot be stored: {error}"
+        return Check(name="durability", status="fail", detail=detail, fix="df -h  # on the server")
     if connection.stats()["binlog-records-written"] <= said["binlog-records-written"]:
         detail = (
             "the server has stopped writing to its log, as it does after an error of the disk, and a restart would lose "
             "what it takes now: look at its disk, then restart it"
         )
-        return Check(name="durability", status="fail", detail=detail)
+        return Check(name="durability", status="fail", detail=detail, fix="df -h && systemctl restart beanstalkd")
     detail = "the write-ahead log grows; whether every write is flushed (-f 0) the server does not tell"
     return Check(name="durability", status="ok", detail=detail)
 
@@ -84,7 +88,13 @@ def _buried(connection: Connection, tubes: Tubes) -> Check:
     if not buried:
         return Check(name="dead letters", status="ok", detail="nothing is buried")
     counted = ", ".join(f"{count} in {queue}" for queue, count in sorted(buried.items()))
-    return Check(name="dead letters", status="warn", detail=f"buried: {counted}; `kick` replays them")
+    return Check(
+        name="dead letters",
+        status="warn",
+        detail=f"buried: {counted}",
+        fix="onward dead list",
+        about=tuple(sorted(map(str, buried))),
+    )
 
 
 def _has_log(said: Mapping[str, Any]) -> bool:

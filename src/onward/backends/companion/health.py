@@ -26,7 +26,7 @@ def _of(which: str, one: object) -> list[Check]:
     try:
         return [msgspec.structs.replace(check, name=f"{which}: {check.name}") for check in one.health()]
     except BackendError as error:
-        return [Check(name=which, status="fail", detail=str(error))]
+        return [Check(name=which, status="fail", detail=str(error), fix=f"start the {which}, or look at its log")]
 
 
 def _agreement(broker: Counting, store: CompanionStore) -> Check:
@@ -37,4 +37,4 @@ def _agreement(broker: Counting, store: CompanionStore) -> Check:
         return Check(name="messages", status="ok", detail="no job of the store lacks a message in the broker")
     told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
     detail = f"jobs of the store without a message in the broker: {told}; workers put them again when they sweep"
-    return Check(name="messages", status="warn", detail=detail)
+    return Check(name="messages", status="warn", detail=detail, fix="onward reap", about=tuple(sorted(missing)))

@@ -30,15 +30,18 @@ def checks(connection: Connection, connections: Connections, prefix: str, tx: Tr
 
 def _durability(said: dict[str, str]) -> Check:
     flush, logs = said["innodb_flush_log_at_trx_commit"], said.get("log_bin", "OFF").upper() in ("ON", "1")
-    wrong = []
+    wrong = {}
     if flush != "1":
-        wrong.append(
-            f"innodb_flush_log_at_trx_commit={flush}: a crash may undo the last second, enqueued jobs included: set it to 1"
+        wrong["innodb_flush_log_at_trx_commit"] = (
+            f"innodb_flush_log_at_trx_commit={flush}: a crash may undo the last second, enqueued jobs included"
         )
     if logs and said["sync_binlog"] != "1":
-        wrong.append(f"sync_binlog={said['sync_binlog']}: a crash may undo what the binary log lacks: set it to 1")
-    detail = "; ".join(wrong) or f"innodb_flush_log_at_trx_commit=1, {'sync_binlog=1' if logs else 'no binary log'}"
-    return Check(name="durability", status="warn" if wrong else "ok", detail=detail)
+        wrong["sync_binlog"] = f"sync_binlog={said['sync_binlog']}: a crash may undo what the binary log lacks"
+    if not wrong:
+        detail = f"innodb_flush_log_at_trx_commit=1, {'sync_binlog=1' if logs else 'no binary log'}"
+        return Check(name="durability", status="ok", detail=detail)
+    fix = f"SET GLOBAL {', GLOBAL '.join(f'{name} = 1' for name in wrong)}  -- and the same in my.cnf"
+    return Check(name="durability", status="warn", detail="; ".join(wrong.values()), fix=fix)
 
 
 def _horizon(tx: Transaction) -> Check:
@@ -56,8 +59,8 @@ def _horizon(tx: Transaction) -> Check:
     return Check(
         name="horizon",
         status="warn",
-        detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get "
-        f"slower: KILL {number}",
+        detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up: claims get slower",
+        fix=f"KILL {number}",
     )
 
 
@@ -69,5 +72,6 @@ def _limits(tx: Transaction) -> Check:
     return Check(
         name="limits",
         status="fail",
-        detail=f"{missing} rows of onward_stripes are missing: limits let no job start: `onward prune` inserts them again",
+        detail=f"{missing} rows of onward_stripes are missing: limits let no job start",
+        fix="onward prune",
     )

@@ -36,21 +36,35 @@ def _durability(tx: Transaction) -> Check:
     assert row is not None
     synchronous, fsync, full_page_writes, standby = row
     wrong = [
-        words
-        for words, found in {
-            "synchronous_commit=off: a crash of the server may undo the last moments, enqueued jobs included": (
-                synchronous == "off"
+        (words, fix)
+        for words, fix, found in (
+            ("a standby: it cannot be written", "export ONWARD_URL=postgresql://PRIMARY/…", standby),
+            ("fsync=off: a power cut may destroy the database", _switched_on("fsync"), fsync == "off"),
+            (
+                "full_page_writes=off: a power cut may damage the database",
+                _switched_on("full_page_writes"),
+                full_page_writes == "off",
             ),
-            "fsync=off: a power cut may destroy the database": fsync == "off",
-            "full_page_writes=off: a power cut may damage the database": full_page_writes == "off",
-            "a standby: it cannot be written": standby,
-        }.items()
+            (
+                "synchronous_commit=off: a crash of the server may undo the last moments, enqueued jobs included",
+                _switched_on("synchronous_commit"),
+                synchronous == "off",
+            ),
+        )
         if found
     ]
-    detail = "; ".join(wrong) or f"synchronous_commit={synchronous}, fsync={fsync}"
+    if not wrong:
+        return Check(name="durability", status="ok", detail=f"synchronous_commit={synchronous}, fsync={fsync}")
     return Check(
-        name="durability", status="fail" if fsync == "off" or standby else "warn" if wrong else "ok", detail=detail
+        name="durability",
+        status="fail" if fsync == "off" or standby else "warn",
+        detail="; ".join(words for words, _ in wrong),
+        fix=wrong[0][1],
     )
+
+
+def _switched_on(setting: str) -> str:
+    return f"ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf()"
 
 
 def _waking(connections: Connections) -> Check:
@@ -64,12 +78,15 @@ def _horizon(tx: Transaction) -> Check:
     row = tx.ask("sees_all").row()
     assert row is not None
     sees_all, role = row
-    pins = [words for pin in tx.ask("pins").rows() if (words := _pin(*pin)) is not None]
+    pins = [found for pin in tx.ask("pins").rows() if (found := _pin(*pin)) is not None]
     if pins:
         others = f"; and {len(pins) - _NAMED} more" if len(pins) > _NAMED else ""
-        detail = "; ".join(pins[:_NAMED]) + others
+        detail = "; ".join(words for words, _ in pins[:_NAMED]) + others
         return Check(
-            name="horizon", status="warn", detail=f"vacuum cannot remove old rows, and claims get slower: {detail}"
+            name="horizon",
+            status="warn",
+            detail=f"vacuum cannot remove old rows, and claims get slower: {detail}",
+            fix="; ".join(fix for _, fix in pins[:_NAMED]),
         )
     if sees_all:
         detail = "no old transaction holds vacuum back"
@@ -81,13 +98,13 @@ def _horizon(tx: Transaction) -> Check:
     return Check(name="horizon", status="ok", detail=detail)
 
 
-def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | None:
-    """Return what holds vacuum back and how to end it; None if it does no harm."""
+def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> tuple[str, str] | None:
+    """Return what holds vacuum back, and how to end it; None if it does no harm."""
     if kind == "slot":
         behind = f"replication slot {name!r} has no reader and keeps {int(kept) >> 20} MB of the log"
-        return f"{behind}: SELECT pg_drop_replication_slot('{name}')" if kept >= _MUCH else None
+        return (behind, f"SELECT pg_drop_replication_slot('{name}')") if kept >= _MUCH else None
     if seconds < _LONG:
         return None
     if kind == "prepared":
-        return f"a prepared transaction of {seconds} s (gid {name!r}, {whose}): ROLLBACK PREPARED '{name}'"
-    return f"a transaction of {seconds} s (pid {name}, {whose}): SELECT pg_terminate_backend({name})"
+        return f"a prepared transaction of {seconds} s (gid {name!r}, {whose})", f"ROLLBACK PREPARED '{name}'"
+    return f"a transaction of {seconds} s (pid {name}, {whose})", f"SELECT pg_terminate_backend({name})"

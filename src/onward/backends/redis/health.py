@@ -24,7 +24,8 @@ def checks(server: Server, place: str, stranded: int, wrong_slots: int) -> list[
 
 def _role(server: Server) -> Check:
     if server.role != "master":
-        return Check(name="role", status="fail", detail="a replica: it cannot be written; name the primary server")
+        detail = "a replica: it cannot be written"
+        return Check(name="role", status="fail", detail=detail, fix="export ONWARD_URL=redis://PRIMARY:6379")
     return Check(name="role", status="ok", detail="the primary")
 
 
@@ -33,14 +34,24 @@ def _durability(server: Server) -> Check:
     if server.write_error:
         wrong.append(f"{server.write_error}: the server cannot write its file: look at its log and its disk")
     if wrong:
-        return Check(name="durability", status="fail", detail="; ".join(wrong))
+        return Check(name="durability", status="fail", detail="; ".join(wrong), fix=_correction(server))
     if server.fsync != "always":
         return Check(
             name="durability",
             status="warn",
             detail=f"appendfsync {server.fsync}: a crash of the server loses nothing, a power cut the last second or two",
+            fix="redis-cli CONFIG SET appendfsync always",
         )
     return Check(name="durability", status="ok", detail="appendonly yes, appendfsync always")
+
+
+def _correction(server: Server) -> str:
+    """Return the command that corrects the first setting that would lose jobs."""
+    if server.policy != "noeviction":
+        return "redis-cli CONFIG SET maxmemory-policy noeviction"
+    if not server.appends:
+        return "redis-cli CONFIG SET appendonly yes"
+    return "df -h  # on the server"
 
 
 def _memory(server: Server) -> Check:
@@ -54,6 +65,7 @@ def _memory(server: Server) -> Check:
         name="memory",
         status="warn",
         detail=f"{detail}: once it is full nothing can be enqueued; raise maxmemory, or prune finished jobs",
+        fix="onward prune --older-than 1h",
     )
 
 
@@ -64,7 +76,8 @@ def _leases(stranded: int) -> Check:
     return Check(
         name="leases",
         status="warn",
-        detail=f"running jobs without a live session: {stranded}; they come back with the next sweep (`onward reap` now)",
+        detail=f"running jobs without a live session: {stranded}; they come back with the next sweep",
+        fix="onward reap",
     )
 
 
@@ -76,4 +89,5 @@ def _slots(wrong: int) -> Check:
         name="limits",
         status="warn",
         detail=f"running jobs that were counted wrongly: {wrong}; they have been counted anew, and the log says more",
+        fix="onward health",
     )

@@ -17,12 +17,15 @@ __all__ = ["checks"]
 def checks(bus: Bus, names: Names) -> list[Check]:
     if bus.address.unchecked:
         detail = "?unchecked=true: this key may not read the settings of the queues, so they were not checked"
-        return [Check(name="queues", status="warn", detail=detail)]
+        return [
+            Check(name="queues", status="warn", detail=detail, fix="give the key the right Manage, and leave it out")
+        ]
     try:
         queues = bus.properties(names.queue)
         counts = bus.counts(names.queue)
     except BackendError as error:
-        return [Check(name="server", status="fail", detail=str(error))]
+        fix = f"look at the namespace: {bus.address.place}"
+        return [Check(name="server", status="fail", detail=str(error), fix=fix)]
     return [
         Check(
             name="server", status="ok", detail=f"{bus.address.place}, {counted(len(queues), 'queue')} of this namespace"
@@ -37,7 +40,7 @@ def checks(bus: Bus, names: Names) -> list[Check]:
 def _setup(bus: Bus, queues: list[Any]) -> Check:
     found = [objection for each in queues for objection in objections(bus.address, each)]
     if found:
-        return Check(name="queues", status="fail", detail="; ".join(found))
+        return Check(name="queues", status="fail", detail="; ".join(found), fix="change the settings of these queues")
     return Check(name="queues", status="ok", detail="deliveries, expiry and locks are set so that no job is lost")
 
 
@@ -51,7 +54,9 @@ def _duplicates(queues: list[Any]) -> Check:
         f"{', '.join(without)}: no duplicate detection, so an enqueue whose answer is lost is an error instead of being "
         f"sent again; it can only be chosen when a queue is created"
     )
-    return Check(name="duplicates", status="warn", detail=detail)
+    return Check(
+        name="duplicates", status="warn", detail=detail, fix="create these queues anew, with duplicate detection"
+    )
 
 
 def _dead(names: Names, counts: list[Any]) -> Check:
@@ -59,4 +64,4 @@ def _dead(names: Names, counts: list[Any]) -> Check:
     if not any(dead.values()):
         return Check(name="dead letters", status="ok", detail="there are none")
     counted = ", ".join(f"{count} in {queue}" for queue, count in sorted(dead.items(), key=str) if count)
-    return Check(name="dead letters", status="warn", detail=f"{counted}; `onward dead list` shows them")
+    return Check(name="dead letters", status="warn", detail=counted, fix="onward dead list")

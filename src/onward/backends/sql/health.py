@@ -16,5 +16,6 @@ def of_leases(oldest: int | None, now: int) -> Check:
     return Check(
         name="leases",
         status="warn",
-        detail=f"a job started {age} s ago has no live session: it comes back with the next sweep (`onward reap` now)",
+        detail=f"a job started {age} s ago has no live session: it comes back with the next sweep",
+        fix="onward reap",
     )

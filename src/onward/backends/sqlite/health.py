@@ -21,7 +21,10 @@ _QUICK_ENOUGH = 256 * 1024**2  # looking through a file takes about a second per
 def of_library() -> Check:
     warning = library.complaint(sqlite3.sqlite_version_info)
     return Check(
-        name="library", status="warn" if warning else "ok", detail=warning or f"SQLite {sqlite3.sqlite_version}"
+        name="library",
+        status="warn" if warning else "ok",
+        detail=warning or f"SQLite {sqlite3.sqlite_version}",
+        fix="upgrade Python, or the SQLite that it uses" if warning else "",
     )
 
 
@@ -38,8 +41,14 @@ def of_file(path: Path) -> list[Check]:
             status="warn" if too_long else "ok",
             detail=f"write-ahead log of {_mib(log)}"
             + (": a process has been reading for so long that it cannot be emptied" if too_long else ""),
+            fix=f"fuser -v {path}  # then end the process that reads" if too_long else "",
         ),
-        Check(name="space", status=_enough(free), detail=f"{_mib(free)} free in {path.parent}"),
+        Check(
+            name="space",
+            status=_enough(free),
+            detail=f"{_mib(free)} free in {path.parent}",
+            fix="" if _enough(free) == "ok" else f"du -xh {path.parent} | sort -h | tail",
+        ),
     ]
 
 
@@ -55,6 +64,7 @@ def of_connection(connection: sqlite3.Connection, path: Path, prefix: str) -> li
             status="ok" if full else "warn",
             detail=f"journal_mode={journal}, synchronous={'FULL' if synchronous >= 2 else 'NORMAL'}"
             + ("" if full else ": a power cut may undo the last moments, enqueued jobs included"),
+            fix="" if full else f"export ONWARD_URL=sqlite:///{path}",
         ),
         _integrity(connection, path),
     ]
@@ -73,7 +83,12 @@ def _integrity(connection: sqlite3.Connection, path: Path) -> Check:
             name="integrity", status="ok", detail="not checked: the file is large; run `PRAGMA quick_check` by hand"
         )
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    return Check(name="integrity", status="ok" if verdict == "ok" else "fail", detail=f"quick_check: {verdict}")
+    return Check(
+        name="integrity",
+        status="ok" if verdict == "ok" else "fail",
+        detail=f"quick_check: {verdict}",
+        fix="" if verdict == "ok" else f"sqlite3 {path} .recover | sqlite3 {path}.recovered",
+    )
 
 
 def _enough(free: int) -> Literal["ok", "warn", "fail"]:

@@ -1,0 +1,155 @@
+"""Asking the store what the checks need: a bounded number of questions, each with a bounded answer.
+
+One look, the sessions, the jobs that run, the live jobs that were enqueued first and last, the schedules; and only if
+something is wrong, why some of these jobs are where they are.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from onward.backend import Backend, Check, Health, Inspection, Look, Query, ScheduleRow, Schedules, StoredJob
+from onward.base.clock import Clock
+from onward.client.schedules import ScheduleWriter
+from onward.contract.description import WorkerDescription
+from onward.errors import EnvelopeError, Unsupported
+from onward.flow.schedule import timetable_of
+from onward.job.envelope import Sealed, open_sealed
+from onward.job.registry import Registry
+from onward.job.states import LIVE, State
+from onward.operate.health.findings import Findings, HealthSettings, ScheduleFinding
+from onward.operate.health.rules import checks
+from onward.operate.why.case import Described
+from onward.operate.why.explaining import Explainer
+from onward.operate.why.reason import Reason
+
+__all__ = ["HealthChecker"]
+
+_RUNS = 500  # jobs that run
+_ENDS = 100  # live jobs that are looked at, at each end
+_EXPLAINED = 3  # late queues, and names of parked jobs
+_SCHEDULES = 500
+
+
+class HealthChecker:
+    """Checks one store and the workers on it."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        explainer: Explainer,
+        registry: Registry,
+        schedules: ScheduleWriter,
+        *,
+        clock: Clock,
+        settings: HealthSettings,
+    ) -> None:
+        self._backend = backend
+        self._inspection = inspection
+        self._explainer = explainer
+        self._registry = registry
+        self._schedules = schedules
+        self._clock = clock
+        self._settings = settings
+
+    def checks(self) -> list[Check]:
+        """Return the checks of the store and of its fleet; of a broker that shows nothing, its own."""
+        return [*self.of_store(), *self.of_fleet()]
+
+    def of_store(self) -> list[Check]:
+        """Return the store's own checks.  Some of them read much: a file is looked through."""
+        return self._backend.health() if isinstance(self._backend, Health) else []
+
+    def of_fleet(self) -> list[Check]:
+        """Return the checks of queues, jobs, workers and schedules: cheap enough for every minute."""
+        try:
+            return checks(self.findings())
+        except Unsupported:
+            return []
+
+    def findings(self) -> Findings:
+        """Return what the checks need, and no more."""
+        asked = self._clock.micros()
+        seen = self._inspection.look(Look(counts=True))
+        answered = self._clock.micros()
+        running = self._list(_RUNS, {State.EXECUTING})
+        first, last = self._list(_ENDS, LIVE), self._list(_ENDS, LIVE, newest_first=True)
+        waiting = list({job.id: job for job in (*first, *last) if job.state is not State.EXECUTING}.values())
+        found = Findings(
+            now=seen.now,
+            here=(asked + answered) // 2,
+            asked_for=answered - asked,
+            host=platform.node(),
+            queues=() if seen.overview is None else seen.overview.queues,
+            sessions=[
+                Described(session, WorkerDescription.decoded(session.description))
+                for session in self._inspection.sessions()
+            ],
+            running=running,
+            timeouts={job.id: timeout for job in running if (timeout := self._timeout(job)) is not None},
+            waiting=waiting,
+            schedules=self._schedules_found(),
+            settings=self._settings,
+        )
+        return replace(found, explained=self._explained(found))
+
+    def _list(
+        self, limit: int, states: set[State] | frozenset[State], *, newest_first: bool = False
+    ) -> list[StoredJob]:
+        query = Query(states=frozenset(states), limit=limit, newest_first=newest_first)
+        return list(self._inspection.list(query))
+
+    def _timeout(self, job: StoredJob) -> float | None:
+        """Return the time-out of a job that runs, as far as it is known here."""
+        try:
+            letter = open_sealed(Sealed(job.id, job.queue, job.data))
+        except EnvelopeError:
+            return None
+        if letter.timeout is not None:
+            return letter.timeout
+        entry = self._registry.find(job.job)
+        return None if entry is None else entry.definition.timeout
+
+    def _explained(self, found: Findings) -> dict[str, Reason]:
+        """Return why the first due job of each late queue waits, and why one job of each parked name does."""
+        ids = [*islice(_first_of_late(found), _EXPLAINED), *islice(_first_parked(found), _EXPLAINED)]
+        return {job_id: self._explainer.why(job_id) for job_id in ids}
+
+    def _schedules_found(self) -> list[ScheduleFinding]:
+        if not self._backend.capabilities.schedules or not isinstance(self._backend, Schedules):
+            return []
+        return [self._schedule(row) for row in self._backend.schedules().rows[:_SCHEDULES] if row.paused_at is None]
+
+    def _schedule(self, row: ScheduleRow) -> ScheduleFinding:
+        found = ScheduleFinding(row.name, row.origin, row.seen_at)
+        if row.damage is not None:
+            return found._replace(problem=row.damage)
+        try:
+            ticks = timetable_of(self._schedules.open(row))
+        except EnvelopeError as error:
+            return found._replace(problem=str(error))
+        return found._replace(unbooked=next(ticks.after(row.booked_until), None))
+
+
+def _first_of_late(found: Findings) -> Iterator[str]:
+    """Yield one due job of each late queue that is served, if one is at hand."""
+    due: dict[str, StoredJob] = {}
+    for job in sorted(found.waiting, key=lambda job: job.available_at):
+        if job.state is State.AVAILABLE or job.available_at <= found.now:
+            due.setdefault(job.queue, job)
+    for queue in found.queues:
+        is_late = queue.oldest_due is not None and found.age(queue.oldest_due) > found.settings.late_in(queue.name)
+        if is_late and not queue.paused and queue.name in due and found.servers(queue.name):
+            yield due[queue.name].id
+
+
+def _first_parked(found: Findings) -> Iterator[str]:
+    seen: set[str] = set()
+    for job in found.waiting:
+        if job.parked_since is not None and job.state is State.SCHEDULED and job.job not in seen:
+            seen.add(job.job)
+            yield job.id

@@ -1,0 +1,98 @@
+"""What is known of a fleet when it is checked: values only, so that every check is a function of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from onward.backend import Origin, QueueCounts, SessionState, StoredJob
+from onward.base.clock import SECOND
+from onward.base.names import serves
+from onward.contract.description import WorkerDescription
+from onward.operate.why.case import Described
+from onward.operate.why.reason import Reason
+from onward.version import __version__
+
+__all__ = ["APPLICATION", "Findings", "HealthSettings", "ScheduleFinding", "renewed_at", "seconds_since"]
+
+APPLICATION = "MODULE:ATTRIBUTE"  # in a fix: the application that a worker runs, which a store does not know
+
+
+class HealthSettings(NamedTuple):
+    """From when on each check speaks.  Lengths of time are seconds."""
+
+    late_after: float = 300.0
+    queue_late_after: Mapping[str, float] = {}
+    unserved_for: float = 300.0  # then a queue without a worker is a failure
+    paused_for: float = 86_400.0
+    ran_for: float = 3600.0  # without a time-out
+    overran_for: float = 60.0  # past its time-out
+    mixed_for: float = 1800.0  # two builds, or two releases
+    clocks_apart: float = 2.0
+    tick_late_for: float = 120.0
+    signing_key: str = ""  # the id of the key that signs here; empty: none
+    release: str = __version__
+
+    def late_in(self, queue: str) -> float:
+        return self.queue_late_after.get(queue, self.late_after)
+
+
+class ScheduleFinding(NamedTuple):
+    """A schedule that is not paused."""
+
+    name: str
+    origin: Origin
+    seen_at: int  # when a running process declared or changed it last
+    unbooked: int | None = None  # the first tick for which no job is booked
+    problem: str = ""  # why it cannot be read here
+
+
+_DEFAULTS = HealthSettings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """A fleet and its store at one moment."""
+
+    now: int  # by the store's clock
+    here: int  # by the clock of this host
+    asked_for: int = 0  # how long the answer took, in microseconds: the two clocks were not read at once
+    host: str = ""
+    queues: Sequence[QueueCounts] = ()
+    sessions: Sequence[Described] = ()
+    running: Sequence[StoredJob] = ()  # at most 500
+    timeouts: Mapping[str, float] = field(default_factory=dict)  # of running jobs, by id
+    waiting: Sequence[StoredJob] = ()  # the live jobs that were enqueued first, and those that were enqueued last
+    explained: Mapping[str, Reason] = field(default_factory=dict)  # of some jobs among them, by id
+    schedules: Sequence[ScheduleFinding] = ()
+    settings: HealthSettings = _DEFAULTS
+
+    @cached_property
+    def alive(self) -> list[Described]:
+        """The workers whose sessions have not expired."""
+        return [each for each in self.sessions if each.session.expires_at > self.now]
+
+    @cached_property
+    def described(self) -> list[tuple[SessionState, WorkerDescription]]:
+        """The living workers that say something of themselves."""
+        return [(each.session, each.description) for each in self.alive if each.description is not None]
+
+    def servers(self, queue: str) -> list[tuple[SessionState, WorkerDescription]]:
+        """Return the living workers that serve a queue."""
+        return [each for each in self.described if serves(each[1].queues, queue)]
+
+    def age(self, instant: int) -> float:
+        """Return the seconds since an instant of the store."""
+        return seconds_since(instant, self.now)
+
+
+def seconds_since(instant: int, now: int) -> float:
+    """Return the seconds between two instants; none if the first is the later one."""
+    return max(0, now - instant) / SECOND
+
+
+def renewed_at(session: SessionState) -> int:
+    """Return when a session was renewed last."""
+    return session.expires_at - round(session.lease_for.total_seconds() * SECOND)

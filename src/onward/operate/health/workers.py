@@ -1,0 +1,128 @@
+"""Checks of worker processes: dead ones, builds and releases side by side, keys that some lack, clocks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from onward.backend import Check, SessionState
+from onward.base.clock import SECOND
+from onward.base.durations import spoken
+from onward.base.wording import counted
+from onward.contract.description import WorkerDescription
+from onward.operate.health.findings import Findings, renewed_at, seconds_since
+from onward.operate.health.verdict import Problem, verdict
+
+__all__ = ["builds", "clock", "keys", "sessions", "versions"]
+
+Worker = tuple[SessionState, WorkerDescription]
+
+
+def sessions(found: Findings) -> Check:
+    """Check that expired sessions are reaped within a lease."""
+    problems = []
+    for each in found.sessions:
+        session = each.session
+        silent = found.age(session.expires_at)
+        if silent > session.lease_for.total_seconds():
+            jobs = f", and {counted(session.leases, 'job of it is', 'jobs of it are')} not given back"
+            text = (
+                f"the worker on {each.place} was heard of last {spoken(found.age(renewed_at(session)))} ago"
+                f"{jobs if session.leases else ''}: no worker sweeps"
+            )
+            problems.append(Problem("fail" if session.leases else "warn", session.host, text, "onward reap"))
+    return verdict("sessions", f"{counted(len(found.alive), 'live worker process', 'live worker processes')}", problems)
+
+
+def builds(found: Findings) -> Check:
+    """Check that one build runs, once a roll-out has had its time."""
+    return _one("builds", "build", found, lambda worker: worker[1].build)
+
+
+def versions(found: Findings) -> Check:
+    """Check that one release of Onward runs, and that the one that checks is not older."""
+    check = _one("versions", "release of Onward", found, lambda worker: worker[0].version)
+    newer = sorted(
+        {
+            session.version
+            for session, _ in found.described
+            if _number(session.version) > _number(found.settings.release)
+        }
+    )
+    if check.status != "ok" or not newer:
+        return check
+    text = f"Onward is {found.settings.release} here, and the workers run {', '.join(newer)}"
+    return verdict("versions", "", [Problem("warn", found.host, text, f"pip install onward=={newer[-1]}")])
+
+
+def keys(found: Findings) -> Check:
+    """Check that every live worker knows the key that signs here.
+
+    A worker that reads its keys from a file reads them again when it changes, and has said only what it knew at its start.
+    """
+    newest = found.settings.signing_key
+    if not newest:
+        return verdict("keys", "no key signs here, so the keys of workers are not compared", [])
+    problems = [
+        Problem(
+            "fail",
+            session.host,
+            f"the worker on {_place(session)} lacks key {newest}, which signs and encrypts here",
+            f"{_restart(session, description)}  # once it has key {newest}",
+        )
+        for session, description in found.described
+        if newest not in description.keys and not description.key_file
+    ]
+    return verdict("keys", f"every live worker knows key {newest}", problems)
+
+
+def clock(found: Findings) -> Check:
+    """Check that this host's clock agrees with the store's, by which jobs are due."""
+    apart = max(0.0, (abs(found.here - found.now) - found.asked_for) / SECOND)
+    if apart <= found.settings.clocks_apart:
+        return verdict("clock", "this host and the store agree on the time", [])
+    way = "ahead of" if found.here > found.now else "behind"
+    text = f"the clock of {found.host or 'this host'} is {spoken(apart)} {way} the store's"
+    return verdict("clock", "", [Problem("warn", found.host, text, "sudo chronyc makestep")])
+
+
+def _one(name: str, what: str, found: Findings, of: Callable[[Worker], str]) -> Check:
+    """Check that all workers are alike, except for a while."""
+    groups: defaultdict[str, list[Worker]] = defaultdict(list)
+    for worker in found.described:
+        groups[of(worker)].append(worker)
+    since = {each: min(_started(worker, found) for worker in workers) for each, workers in groups.items()}
+    ordered = sorted(groups, key=lambda each: since[each])
+    fine = f"{what} {ordered[-1]}" if ordered else "no worker runs"
+    if len(ordered) < 2:
+        return verdict(name, fine, [])
+    newest = ordered[-1]
+    age = seconds_since(since[newest], found.now)
+    if age <= found.settings.mixed_for:
+        return verdict(name, f"{what} {newest} replaces {', '.join(ordered[:-1])} since {spoken(age)}", [])
+    return verdict(name, fine, [_older(what, each, newest, age, groups[each]) for each in ordered[:-1]])
+
+
+def _older(what: str, old: str, newest: str, age: float, workers: Sequence[Worker]) -> Problem:
+    session, description = workers[0]
+    places = ", ".join(_place(session) for session, _ in workers[:3]) + (", …" if len(workers) > 3 else "")
+    text = f"{what} {old} still runs on {places}, {spoken(age)} after {newest} has started"
+    return Problem("warn", session.host, text, _restart(session, description))
+
+
+def _started(worker: Worker, found: Findings) -> int:
+    return min(worker[1].started, found.now)
+
+
+def _place(session: SessionState) -> str:
+    return f"{session.host or 'an unnamed host'} (process {session.pid})"
+
+
+def _restart(session: SessionState, description: WorkerDescription) -> str:
+    """Return the command that lets a worker end in order, so that what started it starts it anew."""
+    where = f"ssh {session.host} " if session.host else ""
+    return f"{where}kill -TERM {description.supervisor or session.pid}"
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3] if part.isascii() and part.isdecimal())
