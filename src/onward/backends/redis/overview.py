@@ -9,9 +9,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onward.backend import OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot
+from onward.backend import DEATH_GROUPS, OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import showing
+from onward.backends.redis.deaths import death_groups
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
 from onward.backends.redis.showing import shown_name
@@ -40,11 +41,13 @@ class RedisOverview:
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
         queues = OVERVIEW_QUEUES if look.counts else None
-        now, seen, found = self._run("snapshot", self._now(), queues, OLDEST_LINES, look.place_of, look.at_most)
+        asked = queues, OLDEST_LINES, look.place_of, look.at_most, DEATH_GROUPS if look.deaths else None
+        now, seen, found, deaths = self._run("snapshot", self._now(), *asked)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
+            deaths=death_groups(deaths),
         )
 
 

@@ -11,10 +11,12 @@ local TYPES = {
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
   paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
   flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
+  deaths = 'zset',
 }
 
 local HAS_NO_SCORES = {
   lanes = true, running = true, flows = true, members = true, waiting = true, finished = true,
+  deaths = true,
 }
 
 -- Whether there were any.
