@@ -33,6 +33,10 @@ GRAPHS = "tests/flow/test_graph.py"
 FLOWS = "tests/application/test_flows.py"
 GATE = "src/onward/operate/deploy"
 CHECKS = "tests/application/test_check_deploy.py"
+OPERATE = "src/onward/operate"
+CANARY = "tests/application/test_canary.py"
+BULK = "tests/application/test_bulk.py"
+EDITING = "tests/application/test_editing.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -2538,5 +2542,91 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{CHECKS}::TestMending::test_a_budget_that_became_smaller_is_raised",),
+    ),
+    Mutant(
+        "M310",
+        "a canary goes on after a job that failed again",
+        (Edit(f"{OPERATE}/canary.py", 'return self.happened in ("failed", "impatient")', "return False"),),
+        (f"{CANARY}::TestSteps::test_the_first_that_fails_again_stops_it_and_the_others_stay_dead",),
+    ),
+    Mutant(
+        "M311",
+        "a canary does not count a failed run whose job is tried again",
+        (Edit(f"{OPERATE}/canary.py", 'frozenset({"nack", "abandon", "crashed"})', 'frozenset({"abandon"})'),),
+        (
+            f"{CANARY}::TestJudging::test_a_failed_run_counts_though_the_job_is_tried_again",
+            f"{CANARY}::TestJudging::test_a_crash_counts",
+        ),
+    ),
+    Mutant(
+        "M312",
+        "a canary counts the runs of a job's first life",
+        (Edit(f"{OPERATE}/canary.py", "run.token > token and run.move in _FAILED", "run.move in _FAILED"),),
+        (f"{CANARY}::TestJudging::test_the_runs_of_its_first_life_do_not_count",),
+    ),
+    Mutant(
+        "M313",
+        "a bulk act changes what arrived after its preview",
+        (
+            Edit(f"{OPERATE}/finding.py", "stored.id <= self.id and changed <= self.at", "changed <= self.at"),
+            Edit(f"{OPERATE}/finding.py", 'if (walk.at or "") >= until.id:\n                    return', "pass"),
+        ),
+        (f"{BULK}::TestNoMore::test_what_is_enqueued_after_the_preview_is_left_alone",),
+    ),
+    Mutant(
+        "M314",
+        "a bulk act changes an older job that died after its preview",
+        (Edit(f"{OPERATE}/finding.py", "stored.id <= self.id and changed <= self.at", "stored.id <= self.id"),),
+        (f"{BULK}::TestNoMore::test_an_older_job_that_dies_after_the_preview_is_left_alone",),
+    ),
+    Mutant(
+        "M315",
+        "an edit whose job has ended makes it again",
+        (
+            Edit(
+                f"{OPERATE}/acts.py",
+                "self._backend.enqueue(envelopes, retried=True)",
+                "self._backend.enqueue(envelopes)",
+            ),
+        ),
+        (f"{EDITING}::TestMadeOnce::test_to_repeat_it_makes_no_second_job",),
+    ),
+    Mutant(
+        "M316",
+        "an edit signs a job that does not verify",
+        (
+            Edit(
+                f"{OPERATE}/editing.py",
+                "open_sealed(sealed, verify=signing.verify if signing.required else None)",
+                "open_sealed(sealed)",
+            ),
+        ),
+        (f"{EDITING}::TestSigning::test_what_does_not_verify_is_not_signed[sqlite]",),
+    ),
+    Mutant(
+        "M317",
+        "an edit takes the unique key of a live job",
+        (Edit(f"{OPERATE}/editing.py", 'unique_strategy="ignore_new"', "unique_strategy=letter.unique_strategy"),),
+        (f"{EDITING}::TestKeysAndLanes::test_a_live_job_keeps_its_key",),
+    ),
+    Mutant(
+        "M318",
+        "a filter matches secrets in the clear",
+        (
+            Edit(
+                f"{OPERATE}/finding.py",
+                "            return self.record.payload\n",
+                "            return self.record.reveal()\n",
+            ),
+        ),
+        ("tests/application/test_filters.py::TestSecrets::test_they_are_never_matched_in_the_clear",),
+    ),
+    Mutant(
+        "M319",
+        "a search is not bounded",
+        (Edit(f"{OPERATE}/finding.py", "walk.looked >= LOOKED_AT or ", ""),),
+        (
+            "tests/application/test_filters.py::TestPages::test_a_search_stops_after_so_many_jobs_and_says_where_to_go_on",
+        ),
     ),
 )

@@ -70,7 +70,7 @@ class Onward(SteersJobs):
         lanes = Lanes(fair_by, queue_limits)
         self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers, lanes)
         self.backend: Backend = parts.backend
-        self.metrics, self.telemetry = parts.metrics, parts.telemetry
+        self.metrics, self.telemetry, self._bulk = parts.metrics, parts.telemetry, parts.bulk
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._signaller, self._explainer, self.limits = parts.signaller, parts.explainer, parts.limits
@@ -303,9 +303,9 @@ class Onward(SteersJobs):
             older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
         )
 
-    def health(self) -> Sequence[Check]:
-        """Check the store and the fleet of workers on it.  Each `Check` that is not ok names its fix."""
-        return self._parts.health.checks()
+    def health(self, *, store: bool = True) -> Sequence[Check]:
+        """Check store and workers: what is not ok names its fix.  ``store=False``: without the own checks of the store."""
+        return self._parts.health.checks(store=store)
 
     # Running
 

@@ -3,7 +3,19 @@
 """
 
 from onward.base.failure import Failure
-from onward.contract import backend, capabilities, deaths, flows, inspection, limits, notes, schedules, snapshot, values
+from onward.contract import (
+    backend,
+    capabilities,
+    deaths,
+    flows,
+    inspection,
+    limits,
+    notes,
+    samples,
+    schedules,
+    snapshot,
+    values,
+)
 from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
 from onward.contract.capabilities import *  # noqa: F403
 from onward.contract.deaths import *  # noqa: F403
@@ -11,6 +23,7 @@ from onward.contract.flows import *  # noqa: F403
 from onward.contract.inspection import *  # noqa: F403
 from onward.contract.limits import *  # noqa: F403
 from onward.contract.notes import *  # noqa: F403
+from onward.contract.samples import *  # noqa: F403
 from onward.contract.schedules import *  # noqa: F403
 from onward.contract.snapshot import *  # noqa: F403
 from onward.contract.values import *  # noqa: F403
@@ -27,6 +40,7 @@ __all__ += flows.__all__
 __all__ += inspection.__all__
 __all__ += limits.__all__
 __all__ += notes.__all__
+__all__ += samples.__all__
 __all__ += schedules.__all__
 __all__ += snapshot.__all__
 __all__ += values.__all__

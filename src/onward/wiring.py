@@ -42,9 +42,14 @@ from onward.job.registry import HandlerEntry, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
+from onward.operate.acts import Acts
+from onward.operate.bulk import Bulk
+from onward.operate.canary import Canary
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
 from onward.operate.deploy.gate import DeployGate
+from onward.operate.editing import Editor
+from onward.operate.finding import Finder
 from onward.operate.flows import FlowControl
 from onward.operate.health.asking import HealthChecker
 from onward.operate.health.findings import HealthSettings
@@ -52,6 +57,7 @@ from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
 from onward.operate.signalling import Signaller
+from onward.operate.triage import Triage
 from onward.operate.unsupported_inspection import inspection_of
 from onward.operate.why.case import KnownSettings
 from onward.operate.why.explaining import Explainer
@@ -102,6 +108,7 @@ class Parts:
         refuse_what_it_lacks(self.backend.capabilities, "Onward()", **asked)
         self._make_producer()
         self._make_operators()
+        self._make_triage()
         self._make_engine()
         self._make_runner()
 
@@ -164,6 +171,15 @@ class Parts:
             flows=flows,
             records=records,
             declarations=self.declarations,
+        )
+
+    def _make_triage(self) -> None:
+        records, finder = self._records, Finder(self.inspection, self._records, self.clock)
+        acts = Acts(self.backend, self.inspection, self.client, records, self.telemetry)
+        self.bulk = Bulk(finder, acts)
+        self.dead_letters.triage = Triage(
+            Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),
+            Editor(self.inspection, self.client, self.keys, acts=acts, records=records, clock=self.clock),
         )
 
     def _known_settings(self) -> KnownSettings:

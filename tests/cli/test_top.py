@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import State
-from onward.backend import Claim, Overview, QueueCounts, Session
-from onward.cli.deaths import Deaths, GoneWorker
-from onward.cli.picture import Room, picture
+from onward.backend import Check, Claim, Overview, QueueCounts, Session
+from onward.cli.picture import Choice, Room, picture
 from onward.cli.table import measure
-from onward.cli.watching import COUNTED, StoreWatch, WatchedStore
 from onward.client.record import JobRecord, Progress, RunError, SessionRecord
+from onward.operate.death_watch import Deaths, GoneWorker
+from onward.operate.watching import COUNTED, QueuePace, StoreWatch, WatchedStore
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -88,9 +88,15 @@ def a_worker(number, *, alive=True):
     )
 
 
-def a_look(*, queues=(), running=(), workers=(), rates=(), deaths=None, **counts):
+def a_look(*, queues=(), running=(), workers=(), rates=(), deaths=None, checks=None, paces=None, **counts):
     overview = Overview(counts=dict.fromkeys(State, 0) | counts, queues=list(queues), ended=0)
-    return WatchedStore(NOW, overview, running, workers, rates, deaths or Deaths())
+    return WatchedStore(NOW, overview, running, workers, rates, deaths or Deaths(), checks=checks, paces=paces or {})
+
+
+def a_queue(name, *, due_for=None, paused=False, **counts):
+    since = None if due_for is None else round((NOW.timestamp() - due_for) * 1_000_000)
+    numbers = dict.fromkeys(State, 0) | {State(state): number for state, number in counts.items()}
+    return QueueCounts(name=name, paused=paused, counts=numbers, oldest_due=since)
 
 
 def text(lines):
@@ -114,10 +120,12 @@ class TestOnePicture:
 
         lines = ran.out.splitlines()
         assert ran.code == 0
-        assert lines[0].startswith("onward top  sqlite:///")
+        assert "Z  onward top  sqlite:///" in lines[0]
         assert lines[2].startswith("throughput  0.0 jobs/s")
-        assert lines[3] == "due 1   later 1   retry 0   running 1   done 0   dead 1   cancelled 0   "
-        assert ["mail", "1", "1", "0", "1"] in [line.split() for line in lines]
+        assert lines[3] == "due 1   running 1   retry 0   dead 1   later 1   done 0   cancelled 0"
+        assert lines[4].startswith("health      served mail: no live worker serves queue mail")
+        (mail,) = [line for line in lines if line.startswith("mail ")]
+        assert re.fullmatch(r"mail +\d+ m?s +1 +1 +no worker +0 +1", mail)
         (row,) = [line for line in lines if busy.id in line]
         assert row.split()[:2] == ["send", "mail"]
         assert "01234567" in row
@@ -127,9 +135,11 @@ class TestOnePicture:
 
         assert look["ended_per_second"] == 0
         assert look["counts"]["discarded"] == 1
-        assert look["queues"] == [
-            {"queue": "mail", "paused": False, "available": 1, "executing": 1, "retryable": 0, "scheduled": 1}
-        ]
+        (mail,) = look["queues"]
+        counts = {"available": 1, "executing": 1, "retryable": 0, "scheduled": 1}
+        assert mail.items() >= {"queue": "mail", "paused": False, **counts, "p95": None, "eta": None}.items()
+        assert 0 <= mail["oldest_due"] < 60
+        assert [(check["name"], check["about"]) for check in look["checks"]] == [("served", ["mail"])]
         assert [(job["id"], job["name"], job["attempt"]) for job in look["running"]] == [(busy.id, "send", 1)]
         assert "0123456789abcdef" in [worker["owner"] for worker in look["workers"]]
 
@@ -157,9 +167,10 @@ class TestOnePicture:
         ran = onward("top", "--interval", "0.1")
 
         assert [line.split() for line in ran.out.splitlines()[4:] if line] == [
+            ["health", "12", "checks,", "all", "fine"],
             ["deaths", "none"],
             ["QUEUE", "none"],
-            ["WORKER", "none"],
+            ["WORKER", "none:", "`onward", "worker", "MODULE:ATTRIBUTE`", "starts", "one"],
             ["RUNNING", "none"],
         ]
 
@@ -238,7 +249,7 @@ class TestPicture:
             **dict.fromkeys(State, 10**6),
         )
 
-        lines = text(picture(look, title="t" * 300, room=Room(columns, rows), chosen=f"{25:032x}"))
+        lines = text(picture(look, title="t" * 300, room=Room(columns, rows), choice=Choice(job=f"{25:032x}")))
 
         assert len(lines) <= rows
         assert max(map(measure, lines)) <= columns
@@ -255,7 +266,7 @@ class TestPicture:
 
         assert len(lines) == 24
         assert [line.split()[0] for line in lines if line[:1].isupper()] == ["QUEUE", "WORKER", "RUNNING"]
-        assert [int(line.split()[0]) for line in lines if line.endswith(" more")] == [38, 28, 44]
+        assert [int(line.split()[0]) for line in lines if line.endswith(" more")] == [37, 27, 47]
 
     def test_a_usual_screen_has_room_for_the_dead_and_a_small_one_for_their_number(self):
         look = a_look(
@@ -277,7 +288,7 @@ class TestPicture:
     def test_the_chosen_job_is_always_in_sight(self, chosen):
         look = a_look(running=[a_record(n, name=f"job-{n}") for n in range(50)])
 
-        lines = picture(look, title="top", room=Room(100, 24), chosen=f"{chosen:032x}")
+        lines = picture(look, title="top", room=Room(100, 24), choice=Choice(job=f"{chosen:032x}"))
 
         (marked,) = [line for line in lines if any("reverse" in style for _, style in line)]
         assert text([marked])[0].split()[0] == f"job-{chosen}"
@@ -288,8 +299,8 @@ class TestPicture:
 
         lines = text(picture(look, title="top"))
 
-        assert lines[3].startswith("due 100,000+   later 99,995+   retry 5+   running 3   done 0 ")
-        assert lines[7].split() == ["mail", "100,000+", "99,995+", "5+", "3", "paused"]
+        assert lines[3].startswith("due 100,000+   running 3   retry 5+   dead 0   later 99,995+   done 0 ")
+        assert lines[8].split() == ["mail", "100,000+", "3", "paused", "5+", "99,995+"]
 
     def test_progress_and_age_and_run_are_told(self):
         record = a_record(90, attempts=2, progress=Progress(fraction=0.25, note="row 5"), owner="0123456789")
@@ -305,6 +316,66 @@ class TestPicture:
 
         assert all(line.isprintable() for line in lines)
         assert r"\x1b[2J" in "\n".join(lines)
+
+
+class TestSummary:
+    CHECKS = (
+        Check(name="paused", status="warn", detail="web has been paused", fix="x", about=("web",)),
+        Check(name="late", status="fail", detail="mail is late", fix="x", about=("a", "mail", "b")),
+        Check(name="served", status="ok", detail="fine"),
+    )
+
+    def line(self, look, start, width=100):
+        (line,) = [line for line in text(picture(look, title="top", width=width)) if line.startswith(start)]
+        return line.removeprefix(start).strip()
+
+    def test_checks_that_do_not_pass_are_named_the_worst_first(self):
+        fine, one = a_look(checks=self.CHECKS[2:]), a_look(checks=self.CHECKS[1:])
+
+        assert self.line(a_look(), "health") == "not checked yet"
+        assert self.line(fine, "health") == "1 checks, all fine"
+        assert self.line(one, "health") == "late a, mail …: mail is late"
+        assert self.line(a_look(checks=self.CHECKS), "health") == "late a, mail …  paused web"
+        assert self.line(a_look(checks=self.CHECKS), "health", width=35) == "late  paused"
+
+    def test_a_narrow_screen_has_no_half_numbers(self):
+        look = a_look(available=1_234, executing=5, discarded=6, completed=99_999, scheduled=7)
+
+        assert self.line(look, "due", width=40) == "1,234   running 5   dead 6   later 7"
+
+    def test_queues_in_trouble_come_first_by_how_long_jobs_wait(self):
+        queues = [a_queue("a", due_for=1), a_queue("late", due_for=400), a_queue("later", due_for=900), a_queue("z")]
+        late = Check(name="late", status="fail", detail="", about=("late", "later"))
+        unserved = Check(name="served", status="fail", detail="", about=("later",))
+
+        lines = text(picture(a_look(queues=queues, checks=[unserved, late]), title="top"))[8:12]
+
+        assert [line.split()[0] for line in lines] == ["later", "late", "a", "z"]
+        assert [line.split()[:3] for line in lines[:2]] == [["later", "15", "m"], ["late", "6", "m"]]
+        assert "no worker" in lines[0]
+
+    def test_a_queue_shows_its_pace_once_that_is_known(self):
+        look = a_look(queues=[a_queue("mail", available=9)])
+        known = look._replace(paces={"mail": QueuePace(out=12.3, enters=0.25, p95=0.04, eta=90)})
+
+        assert "OUT/s" not in "\n".join(text(picture(look, title="top")))
+        (heading, row) = text(picture(known, title="top"))[7:9]
+        assert heading.split() == ["QUEUE", "WAITS", "DUE", "RUN", "OUT/s", "IN/s", "ETA", "P95", "RETRY", "LATER"]
+        assert row.split() == ["mail", "9", "0", "12", "0.2", "90", "s", "40", "ms", "0", "0"]
+
+    def test_a_filter_leaves_in_the_queues_and_jobs_that_have_it_in_their_names(self):
+        look = a_look(
+            queues=[a_queue("mail"), a_queue("web")],
+            running=[
+                a_record(1, name="send_mail", queue="x"),
+                a_record(2, name="y", queue="mail"),
+                a_record(3, name="z"),
+            ],
+        )
+
+        lines = text(picture(look, title="top", choice=Choice(filter="mail")))
+
+        assert [line.split()[0] for line in lines[8:] if line and line[0].islower()] == ["mail", "send_mail", "y"]
 
 
 class TestDeaths:
@@ -404,7 +475,7 @@ class TestLive:
         top.type("q")
         left = top.end()
 
-        assert re.search(r"^stock +0 +0 +0 +2", shown, re.MULTILINE)
+        assert re.search(r"^stock +0 +2 ", shown, re.MULTILINE)
         assert (top.code, left) == (0, "")
 
     def test_it_goes_on_with_the_store(self, live, jobs):
@@ -447,7 +518,7 @@ class TestLive:
         top.type("\r")
         first = top.wait_for("  pause_for_ever  /", "⏎ back")
         top.type("\x1b")
-        top.wait_for("its stack", gone=["pause_for_ever"])
+        top.wait_for("⏎ stack", gone=["pause_for_ever"])
         top.type("j\n")
         second = top.wait_for("  pause_for_ever  /", "⏎ back")
 
@@ -469,6 +540,79 @@ class TestLive:
         top.wait_for("runs on another machine")
         top.type("\r")
         top.wait_for("RUNNING  QUEUE")
+
+    def test_w_says_why_the_chosen_job_is_where_it_is(self, live, jobs):
+        waiting = jobs.enqueue("send", queue="mail")
+        top = live("top", "--interval", "0.1")
+        top.wait_for("no worker")
+
+        top.type("\tw")
+        top.wait_for(f"why {waiting.id}", "unserved", "do       onward worker --queues mail")
+
+        top.type("\x1b")
+        top.wait_for("RUNNING  none")
+
+    def test_d_shows_what_killed_the_dead(self, live, jobs, kill):
+        kill("the card was declined", job="charge")
+        top = live("top", "--interval", "0.1", rows=12)
+        top.wait_for("1 dead job")
+
+        top.type("d")
+
+        top.wait_for("DIED", "charge", "RuntimeError: the card was declined", "⏎ back")
+
+    def test_h_shows_the_checks_and_what_to_type(self, live, past):
+        past.enqueue("send", queue="mail")
+        top = live("top", "--interval", "0.1")
+        top.wait_for("served mail")
+
+        top.type("h")
+
+        top.wait_for("CHECK", "→ onward worker MODULE:ATTRIBUTE --queues mail", "sessions")
+
+    def test_p_pauses_the_chosen_queue_when_that_is_confirmed(self, live, jobs):
+        for queue in ("mail", "web"):
+            jobs.enqueue("send", queue=queue)
+        top = live("top", "--interval", "0.1")
+        top.wait_for("mail ", "web ")
+
+        top.type("\tj")
+        top.type("p")
+        top.wait_for("pause queue web? No job of it starts until it is resumed.")
+        top.type("n")
+        top.wait_for("nothing was changed")
+        assert not any(queue.paused for queue in jobs.queues())
+
+        top.type("py")
+        top.wait_for("queue web is paused")
+        assert [queue.name for queue in jobs.queues() if queue.paused] == ["web"]
+
+        top.type("p")
+        top.wait_for("resume queue web?")
+        top.type("y")
+        top.wait_for("queue web is resumed")
+        assert not any(queue.paused for queue in jobs.queues())
+
+    def test_a_filter_is_typed_kept_and_cleared(self, live, jobs):
+        for queue in ("mail", "quick"):
+            jobs.enqueue("send", queue=queue)
+        top = live("top", "--interval", "0.1")
+        top.wait_for("mail ", "quick ")
+
+        top.type("/qu")  # q is a letter here
+        top.wait_for("/qu▏", "quick ", gone=["mail "])
+        top.type("\r")
+        top.wait_for("/qu  ", "q quit", "quick ", gone=["mail "])
+        top.type("\x1b")
+        top.wait_for("mail ", "quick ")
+
+    def test_a_question_mark_shows_every_key_and_an_unknown_key_does_nothing(self, live, jobs):
+        top = live("top", "--interval", "0.1", columns=40)
+        top.wait_for("? keys", gone=["filter"])
+
+        top.type("\x1b[15~xé?")
+
+        top.wait_for("pause the chosen queue", "so does Ctrl-C")
 
     def test_enter_where_nothing_runs_does_nothing(self, live, jobs):
         top = live("top", "--interval", "0.1")

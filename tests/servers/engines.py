@@ -58,7 +58,19 @@ class SqlStore:
 class SqliteStore(SqlStore):
     """A file."""
 
-    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates")
+    tables = (
+        "jobs",
+        "finished",
+        "attempts",
+        "sessions",
+        "queues",
+        "holds",
+        "notes",
+        "schedules",
+        "limits",
+        "gates",
+        "series",
+    )
 
     def __init__(self, _: Any, folder: Path) -> None:
         self.file = folder / "jobs.db"

@@ -21,7 +21,7 @@ from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavail
 _SHUTDOWN = 20  # seconds
 PATIENCE = 60
 TABLES = (
-    *("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates"),
+    *("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates", "series"),
     *("flows", "nodes", "additions", "members"),
 )
 # Durable, as the server is by default; small, because there may be several.

@@ -23,6 +23,7 @@ TABLES = (
     "schedules",
     "limits",
     "gates",
+    "series",
     "flows",
     "nodes",
     "additions",

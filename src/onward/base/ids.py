@@ -20,6 +20,7 @@ __all__ = [
     "child_id",
     "derived_id",
     "earliest_id",
+    "edited_id",
     "is_scheduled_flow",
     "occurrence_id",
     "random_owner",
@@ -92,6 +93,17 @@ def earliest_id(micros: int) -> str:
 def derived_id(job_id: str, token: int, purpose: str) -> str:
     """Return an id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
     return uuid.uuid5(_NAMESPACE, f"{purpose}:{job_id}:{token}").hex
+
+
+def edited_id(job_id: str, token: int, payload: bytes, at: int) -> str:
+    """Return the id of a dead job with other arguments: the same whenever that is asked again.  ``at``: when it died.
+
+    >>> edited_id("019b76daa800", 3, b"{}", 1_767_225_600_000_000)[:13]
+    '019b76daa8007'
+    """
+    digest = hashlib.sha256(f"onward/1 edited\0{job_id}\0{token}\0".encode() + payload).digest()
+    high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
+    return f"{(max(0, at) // 1000 << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
 
 
 def occurrence_id(namespace: str, schedule: str, tick: int) -> str:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from onward.base.wording import counted
-from onward.cli import jobs, output, removing, timeline, values
+from onward.cli import bulk, finding, jobs, output, removing, timeline, triage, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
-from onward.cli.deaths import last_error
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
 from onward.job.states import State
+from onward.operate.death_watch import last_error
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -32,6 +31,8 @@ _TOLD = 20
 
 def list_dead(app: Onward, args: Namespace) -> int:
     """Print a page, or with ``--all`` every page."""
+    if args.filter or args.group or args.since:
+        return finding.list_found(app, args, _filter(args), _COLUMNS)
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
@@ -50,31 +51,37 @@ def show(app: Onward, args: Namespace) -> int:
 
 def replay(app: Onward, args: Namespace) -> int:
     """Put dead jobs back in their queue, with all their attempts again."""
-    chosen = _chosen(app, args)
+    if not _names_ids(args):
+        return bulk.run(app, args, _filter(args), _REPLAY, fresh=args.fresh)
+    chosen = _named(app, args.ids)
+    if args.dry_run:
+        return _would(args, chosen, _REPLAY)
     replayed, skipped = 0, dict(chosen.skipped)
-    with output.progress(args, "replaying", len(chosen.ids)) as advance:
-        for batch in _batches(chosen.ids):
-            answer = app.dead_letters.replay(batch, fresh=args.fresh)
-            replayed, skipped = replayed + answer, skipped | answer.skipped
-            advance(len(batch))
+    for batch in _batches(chosen.ids):
+        answer = app.dead_letters.replay(batch, fresh=args.fresh)
+        replayed, skipped = replayed + answer, skipped | answer.skipped
     _report(args, "replayed", replayed, skipped)
     return _verdict(replayed, skipped)
 
 
 def purge(app: Onward, args: Namespace) -> int:
     """Remove dead jobs for good."""
-    chosen = _chosen(app, args)
+    if not _names_ids(args):
+        return bulk.run(app, args, _filter(args), _PURGE)
+    chosen = _named(app, args.ids)
     if args.dry_run:
-        removing.tell_what_would_go(args, Counter(chosen.queues), "dead")
-        return _verdict(len(chosen.ids), chosen.skipped)
+        return _would(args, chosen, _PURGE)
     removing.confirm(args, len(chosen.ids), "dead")
-    purged = 0
-    with output.progress(args, "purging", len(chosen.ids)) as advance:
-        for batch in _batches(chosen.ids):
-            purged += app.dead_letters.purge(batch)
-            advance(len(batch))
+    purged = sum(app.dead_letters.purge(batch) for batch in _batches(chosen.ids))
     _report(args, "purged", purged, chosen.skipped)
     return _verdict(purged, chosen.skipped)
+
+
+def canary(app: Onward, args: Namespace) -> int:
+    """Replay dead jobs step by step, and stop at the first that fails again."""
+    if not args.all and not any([args.queue, args.job, args.filter, args.group, args.since]):
+        raise CommandError("say which: --group, --queue, --job, --since, --filter, or --all", Exit.USAGE)
+    return triage.canary(app, args, _filter(args))
 
 
 class Chosen(NamedTuple):
@@ -89,16 +96,30 @@ class Chosen(NamedTuple):
         self.queues.append((record.queue, record.state))
 
 
-def _chosen(app: Onward, args: Namespace) -> Chosen:
-    filters = [args.queue, args.job, args.limit, getattr(args, "older_than", None)]
-    if args.ids and (args.all or any(filters)):
+def _names_ids(args: Namespace) -> bool:
+    """Return whether jobs are named by id, and not chosen.  Raises if they are neither, or both."""
+    said = [args.queue, args.job, args.limit, args.filter, args.group, args.since, getattr(args, "older_than", None)]
+    if args.ids and (args.all or any(said)):
         raise CommandError("give ids, or filters, not both", Exit.USAGE)
-    if args.ids:
-        return _named(app, args.ids)
-    if not args.all and not any(filters):
+    if not args.ids and not args.all and not any(said):
         purging = "--older-than, " if hasattr(args, "older_than") else ""
-        raise CommandError(f"say which: ids, --queue, --job, {purging}--limit, or --all", Exit.USAGE)
-    return _matching(app, args)
+        raise CommandError(
+            f"say which: ids, --queue, --job, --group, --since, {purging}--filter, --limit, or --all", Exit.USAGE
+        )
+    return bool(args.ids)
+
+
+def _filter(args: Namespace) -> str:
+    """Return the filter that the options of a command say: of dead jobs only."""
+    from onward.operate.filters import parse
+
+    if args.filter and (parse(args.filter, 0).states or {State.DISCARDED}) != {State.DISCARDED}:
+        raise CommandError(
+            "--filter names other states, and this is for dead jobs: see `onward job --help`", Exit.USAGE
+        )
+    ages = {"ended_since": args.since, "ended_until": getattr(args, "older_than", None)}
+    instants = {word: None if when is None else when.isoformat() for word, when in ages.items()}
+    return bulk.filter_text(args, state="dead", queue=args.queue, job=args.job, group=args.group, **instants)
 
 
 def _named(app: Onward, given: Sequence[str]) -> Chosen:
@@ -116,23 +137,9 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
     return chosen
 
 
-def _matching(app: Onward, args: Namespace) -> Chosen:
-    """Return the dead jobs of a filter, ids first: jobs that die meanwhile must not be removed unseen."""
-
-    def page(limit: int, after: str | None) -> Sequence[JobRecord]:
-        return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
-
-    before: datetime | None = getattr(args, "older_than", None)
-    chosen = Chosen([], [], {})
-    with output.progress(args, "looking", None) as advance:
-        for records in jobs.pages(page, limit=args.limit if before is None else None):
-            for record in records:
-                if before is None or (record.finished_at or record.enqueued_at) < before:
-                    chosen.add(record)
-            advance(len(records))
-            if args.limit is not None and len(chosen.ids) >= args.limit:
-                break
-    return Chosen(chosen.ids[: args.limit], chosen.queues[: args.limit], {})
+def _would(args: Namespace, chosen: Chosen, wording: bulk.Wording) -> int:
+    removing.tell_what_would_go(args, Counter(chosen.queues), "dead", (wording.infinitive, wording.past))
+    return _verdict(len(chosen.ids), chosen.skipped)
 
 
 def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
@@ -166,9 +173,15 @@ _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("LAST ERROR", last_error, style="red", flexible=True),
 )
 
+_REPLAY = bulk.Wording("replay", "replay", "replayed", "replaying", "dead job")
+_PURGE = bulk.Wording("purge", "remove", "removed", "purging", "dead job", report="purged")
+
 _FILTERS = (
     argument("--queue", "only of this queue", metavar="NAME"),
     argument("--job", "only with this job name", metavar="NAME"),
+    argument("--group", "only of this group, as `onward dead groups` names it", metavar="GROUP"),
+    argument("--since", "only that died since then: 2h, 2030-01-31T12:00Z", metavar="AGE", type=values.moment),
+    bulk.FILTER,
 )
 _WHICH = (
     argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="*"),
@@ -179,7 +192,7 @@ _WHICH = (
 
 GROUP = Group(
     "dead",
-    "look at jobs that were given up, replay or purge them",
+    "look at jobs that were given up, replay, edit or purge them",
     (
         Command(
             "list",
@@ -204,6 +217,7 @@ GROUP = Group(
             on_store(replay),
             (
                 *_WHICH,
+                bulk.DRY_RUN,
                 argument("--fresh", "without their notes: steps that were done are done again", action="store_true"),
             ),
         ),
@@ -213,6 +227,23 @@ GROUP = Group(
             on_store(purge),
             (*_WHICH, removing.OLDER_THAN, *removing.ASKING),
             about="On a terminal the number of jobs has to be typed first; elsewhere --yes is needed.",
+        ),
+        Command(
+            "canary",
+            "replay dead jobs step by step: one, ten, the rest; stop at the first that fails again",
+            on_store(canary),
+            (*_FILTERS, argument("--all", "all of them", action="store_true"), *triage.CANARY),
+            about="The next step begins when the jobs of the last have ended. A job that waits for a hold, a limit or a "
+            "paused queue has not failed: the command says what holds it, and waits. What was not replayed stays dead, also "
+            "if the command is killed. The exit code is 1 if it stopped, and 6 if there is none to replay.",
+        ),
+        Command(
+            "edit",
+            "enqueue a dead job with other arguments; the old one stays dead",
+            on_store(triage.edit),
+            triage.EDIT,
+            about="Only arguments can be changed. They are compared with the job's signature if --app names the application "
+            "that defines it. The new job is signed like any other; to repeat the command makes no second one.",
         ),
     ),
 )

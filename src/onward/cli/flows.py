@@ -10,8 +10,7 @@ from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
 from onward.cli.graph_picture import Drawn, draw
-from onward.cli.picture import clipped
-from onward.cli.table import Column, StyledLine
+from onward.cli.table import Column, StyledLine, clipped
 from onward.cli.times import ago, stamp
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onward.cli import check_deploy, output, stacks, timeline, values
+from onward.cli import bulk, check_deploy, finding, output, stacks, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
-from onward.cli.exits import Exit
+from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
 from onward.cli.table import Column
 from onward.cli.times import ago
@@ -30,6 +30,10 @@ _PAGE = 500
 
 def list_jobs(app: Onward, args: Namespace) -> int:
     """Print a page, or with ``--all`` every page."""
+    if args.filter:
+        states = ",".join(args.state) if args.state else None
+        text = bulk.filter_text(args, state=states, queue=args.queue, job=args.job)
+        return finding.list_found(app, args, text, _COLUMNS)
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.list(
@@ -70,6 +74,8 @@ def signal(app: Onward, args: Namespace) -> int:
 
 def retry(app: Onward, args: Namespace) -> int:
     """Make waiting jobs due now, and replay discarded or cancelled ones."""
+    if _by_filter(args):
+        return bulk.run(app, args, args.filter, bulk.Wording("retry", "retry", "retried", "retrying"))
 
     def again(record: JobRecord) -> tuple[bool, str]:
         if app.retry(record.id):
@@ -81,6 +87,9 @@ def retry(app: Onward, args: Namespace) -> int:
 
 def cancel(app: Onward, args: Namespace) -> int:
     """Cancel jobs that wait, and ask those that run to stop."""
+    if _by_filter(args):
+        wording = bulk.Wording("cancel", "cancel", "cancelled", "cancelling")
+        return bulk.run(app, args, args.filter, wording, reason=args.reason)
 
     def stop(record: JobRecord) -> tuple[bool, str]:
         match app.cancel(record.id, args.reason):
@@ -135,6 +144,15 @@ def _each(app: Onward, args: Namespace, act: Callable[[JobRecord], tuple[bool, s
     return Exit.OK if done == len(named) else Exit.FAILURE if done else Exit.NOTHING
 
 
+def _by_filter(args: Namespace) -> bool:
+    """Return whether jobs are chosen by a filter.  Raises if they are neither chosen nor named, or both."""
+    if bool(args.ids) == bool(args.filter):
+        raise CommandError("say which: ids, or --filter, not both", Exit.USAGE)
+    if args.dry_run and not args.filter:
+        raise CommandError("--dry-run goes with --filter: named jobs are shown by `onward job show`", Exit.USAGE)
+    return bool(args.filter)
+
+
 def _found(app: Onward, given: str) -> JobRecord | JobNotFound:
     try:
         return find(app, given)
@@ -182,7 +200,11 @@ _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("ENQUEUED", lambda record: ago(record.enqueued_at), useful=True),
 )
 
-_IDS = argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="+")
+_WHICH = (
+    argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="*"),
+    bulk.FILTER,
+    bulk.DRY_RUN,
+)
 
 GROUP = Group(
     "job",
@@ -206,8 +228,11 @@ GROUP = Group(
                 argument("--limit", "at most this many (50)", metavar="N", type=values.count, default=50),
                 argument("--after", "begin after this id, the last of the page before", metavar="ID"),
                 argument("--newest", "the newest first", action="store_true"),
+                bulk.FILTER,
                 argument("--all", "every page", action="store_true"),
             ),
+            about="With --filter the newest come first, and the command looks through 2,000 jobs at most; it says how to go "
+            f"on. {bulk.FILTER_HELP}",
         ),
         Command(
             "show",
@@ -227,7 +252,9 @@ GROUP = Group(
             "retry",
             "run waiting jobs now, and put discarded or cancelled ones back in their queue",
             on_store(retry),
-            (_IDS,),
+            _WHICH,
+            about="With --filter, all jobs that match and are scheduled or retryable, 500 at a time; if the filter names "
+            "states, those. Ctrl-C stops after the batch.",
         ),
         Command(
             "signal",
@@ -246,7 +273,7 @@ GROUP = Group(
             "cancel jobs that wait, and ask those that run to stop",
             on_store(cancel),
             (
-                _IDS,
+                *_WHICH,
                 argument("--reason", "why; it is kept with the job", metavar="TEXT", default="cancelled by request"),
             ),
         ),

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onward.cli import deaths, limits, workers
-from onward.cli.output import STATE_STYLES
-from onward.cli.table import Column, StyledLine, Table, cut, measure
-from onward.cli.text import escaped
+from onward.cli import deaths, limits, queue_rows, workers
+from onward.cli.summary_lines import summary_lines
+from onward.cli.table import Column, StyledLine, Table, clipped
 from onward.cli.times import ago, length
-from onward.cli.watching import COUNTED, WatchedStore
-from onward.job.states import LIVE, State
 
 if TYPE_CHECKING:
-    from onward.backend import QueueCounts
     from onward.client.record import JobRecord, SessionRecord
+    from onward.operate.watching import WatchedStore
 
-__all__ = ["Room", "clipped", "picture"]
+__all__ = ["NO_CHOICE", "Choice", "Room", "picture", "shown_jobs", "shown_queues"]
 
-Row = TypeVar("Row")
-
-_BARS = "▁▂▃▄▅▆▇█"
-_BARS_SHOWN = 40
 _DEATHS = 10  # how many are shown where there is no screen
-_WORDS = {
-    State.AVAILABLE: "due",
-    State.SCHEDULED: "later",
-    State.RETRYABLE: "retry",
-    State.EXECUTING: "running",
-    State.COMPLETED: "done",
-    State.DISCARDED: "dead",
-    State.CANCELLED: "cancelled",
-}
 
 
 class Room(NamedTuple):
@@ -50,67 +34,97 @@ class WorkerRow(NamedTuple):
     style: str
 
 
+class Choice(NamedTuple):
+    """What is chosen on the screen, and what is left out of the tables."""
+
+    queue: str | None = None
+    job: str | None = None  # the id of one that runs
+    filter: str = ""  # queues and jobs whose names do not have it are left out
+
+
+NO_CHOICE = Choice()
+
+
 def picture(
-    look: WatchedStore, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
+    look: WatchedStore, *, title: str, room: Room | None = None, width: int | None = None, choice: Choice = NO_CHOICE
 ) -> list[StyledLine]:
     """Yield the lines of numbers, queues, limits, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
-    ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths; so with limits.
+    Where nothing died there is no table of deaths; so with limits.
     """
-    lines: list[StyledLine] = [
-        [(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")],
-        [],
-        _throughput(look),
-        _states(look),
-        _deaths(look),
-    ]
-    queues, running, dead, limited = look.overview.queues, look.running, look.deaths.jobs, look.limits
     width = width if room is None else room.columns
+    lines = summary_lines(look, title=title, width=width)
+    queues, running = shown_queues(look, choice), shown_jobs(look, choice)
+    tables: list[_Section | None] = [
+        _Section(
+            queues, queue_rows.COLUMNS, next((n for n, row in enumerate(queues) if row.name == choice.queue), None)
+        ),
+        _Section(look.limits, limits.COLUMNS) if look.limits else None,
+        _Section(_workers(look), _WORKERS, empty="none: `onward worker MODULE:ATTRIBUTE` starts one"),
+        _Section(look.deaths.jobs[: None if room else _DEATHS], deaths.columns(look.at)) if look.deaths.jobs else None,
+        _Section(
+            running, _running_columns(look), next((n for n, job in enumerate(running) if job.id == choice.job), None)
+        ),
+    ]
     # A small screen has no room for a fourth or fifth table: a line above counts the dead.
-    if not _fits(room, lines, 3 + bool(dead) + bool(limited)):
-        dead = ()
-    if not _fits(room, lines, 3 + bool(limited)):
-        limited = ()
-    tables = 3 + bool(dead) + bool(limited)
-    left = None if room is None else max(0, room.rows - len(lines) - 2 * tables)
-    share = None if left is None else max(2, left // max(4, tables))
-    lines += _section(queues, _QUEUES, width, share)
-    if limited:
-        lines += _section(limited, limits.COLUMNS, width, share)
-    lines += _section(_workers(look), _WORKERS, width, share)
-    if dead:
-        lines += _section(dead, deaths.columns(look.at), width, share or _DEATHS)
-    if room is not None:
-        left = max(1, room.rows - len(lines) - 2)
-    lines += _section(running, _running_columns(look), width, left, _place(running, chosen))
-    shown = lines if room is None else lines[: room.rows]
-    return shown if width is None else [clipped(line, width) for line in shown]
+    for place in (3, 1):
+        if room is not None and _least(lines, tables) > room.rows:
+            tables[place] = None
+    shown = [table for table in tables if table is not None]
+    left = None if room is None else room.rows - len(lines) - 2 * len(shown)
+    for table, share in zip(shown, _shares([len(table.rows) for table in shown], left), strict=True):
+        lines += table.lines(width, share)
+    lines = lines if room is None else lines[: room.rows]
+    return lines if width is None else [clipped(line, width) for line in lines]
 
 
-def _fits(room: Room | None, above: Sequence[StyledLine], tables: int) -> bool:
-    """Return whether so many tables have room below: each has an empty line, a heading and two lines at least."""
-    return tables == 3 or room is None or room.rows >= len(above) + 4 * tables
+def _least(above: Sequence[StyledLine], tables: Sequence[_Section | None]) -> int:
+    """Return how many lines there are with three rows in each table: each has an empty line and a heading besides."""
+    return len(above) + sum(2 + min(3, len(table.rows)) for table in tables if table is not None)
 
 
-def clipped(line: StyledLine, columns: int) -> StyledLine:
-    """Return a line, cut to the width."""
-    spans, left = [], columns
-    for text, style in line:
-        shown = cut(escaped(text), left) if left > 0 else ""
-        spans.append((shown, style))
-        left -= measure(shown)
-    return spans
+def _shares(wanted: Sequence[int], left: int | None) -> list[int | None]:
+    """Return how many lines each table gets: two if it needs them, then one more each as long as there are any."""
+    if left is None:
+        return [None for _ in wanted]
+    shares = [min(2, number) for number in wanted]
+    left -= sum(shares)
+    while left > 0 and shares != list(wanted):
+        for place in sorted(range(len(wanted)), key=lambda place: (place not in (0, len(wanted) - 1), place)):
+            if left > 0 and shares[place] < wanted[place]:
+                shares[place], left = shares[place] + 1, left - 1
+    return [*shares]
 
 
-def _throughput(look: WatchedStore) -> StyledLine:
-    rate = look.rate
-    told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
-    return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
+class _Section(NamedTuple):
+    """A table below an empty line."""
 
+    rows: Sequence[Any]
+    columns: Sequence[Column[Any]]
+    chosen: int | None = None
+    empty: str = "none"
 
-def _deaths(look: WatchedStore) -> StyledLine:
-    expired = sum(not worker.alive for worker in look.workers)
-    return deaths.summary(look.deaths, dead=_number(look.overview.counts, State.DISCARDED), expired=expired)
+    def lines(self, width: int | None, room: int | None) -> Iterator[StyledLine]:
+        """Yield the lines of the rows around the chosen one."""
+        first, shown = 0, self.rows
+        if room is not None and len(self.rows) > room:
+            room = max(2, room)  # a row, and that there are more
+            first = max(0, min((self.chosen or 0) - room // 2, len(self.rows) - room + 1))
+            shown = self.rows[first : first + room - 1]
+        yield []
+        if not self.rows:
+            yield [(self.columns[0].heading, "bold"), (f"  {self.empty}", "dim")]
+            return
+        # A column in which nothing stands is left out, if it may be.
+        columns = [
+            column for column in self.columns if not column.useful or any(column.cell(row).strip() for row in self.rows)
+        ]
+        heading, *lines = Table(columns, width=width).page(shown)
+        yield heading
+        for place, line in enumerate(lines, start=first):
+            yield [(text, f"{style} reverse") for text, style in line] if place == self.chosen else line
+        if len(shown) < len(self.rows):
+            yield [(f"{len(self.rows) - len(shown):,} more", "dim")]
 
 
 def _workers(look: WatchedStore) -> list[WorkerRow]:
@@ -125,63 +139,14 @@ def _workers(look: WatchedStore) -> list[WorkerRow]:
     return [*gone, *expired, *(WorkerRow(worker, "alive", "green") for worker in look.workers if worker.alive)]
 
 
-def _bars(rates: Sequence[float]) -> str:
-    most = max(rates, default=0)
-    return "".join(_BARS[round(rate / most * (len(_BARS) - 1))] for rate in rates) if most else ""
+def shown_queues(look: WatchedStore, choice: Choice) -> list[queue_rows.QueueRow]:
+    """Return the queues that the filter leaves in."""
+    return [row for row in queue_rows.rows(look) if choice.filter in row.name]
 
 
-def _states(look: WatchedStore) -> StyledLine:
-    counts = look.overview.counts
-    line: list[tuple[str, str]] = []
-    for state, word in _WORDS.items():
-        line += [(f"{word} ", "dim"), (f"{_number(counts, state)}   ", STATE_STYLES[state] if counts[state] else "dim")]
-    return line
-
-
-def _number(counts: dict[State, int], state: State) -> str:
-    """Return a count; with a + where counting stopped."""
-    later = state in (State.SCHEDULED, State.RETRYABLE)
-    reached = counts[State.SCHEDULED] + counts[State.RETRYABLE] if later else counts[state]
-    return f"{counts[state]:,}{'+' if reached >= COUNTED else ''}"
-
-
-def _section(
-    rows: Sequence[Row], columns: Sequence[Column[Row]], width: int | None, room: int | None, chosen: int | None = None
-) -> Iterator[StyledLine]:
-    """Yield an empty line and a table, of which the rows around the chosen one are shown."""
-    first, shown = 0, rows
-    room = None if room is None else max(2, room)  # a row, and that there are more
-    if room is not None and len(rows) > room:
-        first = max(0, min((chosen or 0) - room // 2, len(rows) - room + 1))
-        shown = rows[first : first + room - 1]
-    yield []
-    if not rows:
-        yield [(columns[0].heading, "bold"), ("  none", "dim")]
-        return
-    heading, *lines = Table(columns, width=width).page(shown)
-    yield heading
-    for number, line in enumerate(lines, start=first):
-        yield [(text, f"{style} reverse") for text, style in line] if number == chosen else line
-    if len(shown) < len(rows):
-        yield [(f"{len(rows) - len(shown):,} more", "dim")]
-
-
-def _place(running: Sequence[JobRecord], chosen: str | None) -> int | None:
-    return next((number for number, record in enumerate(running) if record.id == chosen), None)
-
-
-def _count(state: State) -> Column[QueueCounts]:
-    def style(queue: QueueCounts) -> str:
-        return STATE_STYLES[state] if queue.counts[state] else "dim"
-
-    return Column(_WORDS[state].upper(), lambda queue: _number(queue.counts, state), style=style, right=True)
-
-
-_QUEUES: tuple[Column[QueueCounts], ...] = (
-    Column("QUEUE", lambda queue: queue.name, flexible=True),
-    *(_count(state) for state in _WORDS if state in LIVE),
-    Column("", lambda queue: "paused" if queue.paused else "", style="bold yellow"),
-)
+def shown_jobs(look: WatchedStore, choice: Choice) -> list[JobRecord]:
+    """Return the running jobs that the filter leaves in, by their name or their queue."""
+    return [record for record in look.running if choice.filter in record.name or choice.filter in record.queue]
 
 
 _WORKERS: tuple[Column[WorkerRow], ...] = (

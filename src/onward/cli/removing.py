@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onward.base.wording import counted
 from onward.cli import output, values
@@ -13,7 +13,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
 from onward.job.states import State
 
-__all__ = ["ASKING", "OLDER_THAN", "confirm", "tell_what_would_go"]
+__all__ = ["ASKING", "OLDER_THAN", "confirm", "tell_by_queue", "tell_what_would_go"]
 
 _TOLD = 20  # lines of a dry run
 
@@ -34,18 +34,25 @@ def confirm(args: Namespace, number: int, kind: str) -> None:
         raise CommandError("nothing was removed", Exit.FAILURE)
 
 
-def tell_what_would_go(args: Namespace, counts: Counts, kind: str) -> None:
+def tell_what_would_go(
+    args: Namespace, counts: Counts, kind: str, act: tuple[str, str] = ("remove", "removed")
+) -> None:
     """Print a line for each queue and state, the largest first; on a terminal at most twenty."""
-    total = sum(counts.values())
+    total, (would, done) = sum(counts.values()), act
     largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     if args.json:
         found = [{"queue": queue, "state": state, "jobs": number} for (queue, state), number in largest]
-        output.json_line({"removed": 0, "would_remove": total, "by_queue": found})
+        output.json_line({done: 0, f"would_{would}": total, "by_queue": found})
         return
+    tell_by_queue(args, largest)
+    output.write(f"would {would} {counted(total, f'{kind} job')}; nothing was {done}")
+
+
+def tell_by_queue(args: Namespace, largest: Sequence[tuple[tuple[str, State], int]]) -> None:
+    """Print a line for each queue and state, at most twenty."""
     output.listing(args, [largest[:_TOLD]] if largest else [], _COLUMNS, lambda each: each)
     if len(largest) > _TOLD:
         output.say(args, f"and {len(largest) - _TOLD:,} more: --json names them all")
-    output.write(f"would remove {counted(total, f'{kind} job')}; nothing was removed")
 
 
 _COLUMNS: tuple[Column[tuple[tuple[str, State], int]], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import sys
@@ -29,26 +30,36 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class KeyPress(Enum):
+    """A key that is no character."""
+
     UP = auto()
     DOWN = auto()
+    PAGE_UP = auto()
+    PAGE_DOWN = auto()
     ENTER = auto()
     ESCAPE = auto()
-    QUIT = auto()
+    TAB = auto()
+    BACKSPACE = auto()
+    CLOSED = auto()  # the terminal is gone
 
 
 # Terminals send the arrow keys in one of two ways.
 _KEYS = {
     b"\x1b[A": KeyPress.UP,
     b"\x1bOA": KeyPress.UP,
-    b"k": KeyPress.UP,
     b"\x1b[B": KeyPress.DOWN,
     b"\x1bOB": KeyPress.DOWN,
-    b"j": KeyPress.DOWN,
+    b"\x1b[5~": KeyPress.PAGE_UP,
+    b"\x1b[6~": KeyPress.PAGE_DOWN,
     b"\r": KeyPress.ENTER,
     b"\n": KeyPress.ENTER,
+    b"\t": KeyPress.TAB,
+    b"\x7f": KeyPress.BACKSPACE,
+    b"\x08": KeyPress.BACKSPACE,
     b"\x1b": KeyPress.ESCAPE,
-    b"q": KeyPress.QUIT,
 }
+# One key: what a terminal sends for it, or a character.
+_PRESSED = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z~]|\x1bO[A-Za-z]|[\x00-\x7f]|[\xc0-\xff][\x80-\xbf]*|.", re.DOTALL)
 
 
 class Screen:
@@ -83,24 +94,26 @@ class Screen:
     def draw(self, lines: Sequence[StyledLine]) -> None:
         self._live.update(Group(*map(_text, lines)), refresh=True)
 
-    def keys(self, timeout: float) -> list[KeyPress]:
-        """Wait for a key; return those pressed, none after ``timeout``."""
+    def keys(self, timeout: float) -> list[KeyPress | str]:
+        """Wait for a key; return those pressed, a character as text, none after ``timeout``."""
         if self._keyboard is None:
             time.sleep(timeout)
             return []
         if not select.select([self._keyboard], [], [], timeout)[0]:
             return []
         typed = os.read(self._keyboard, 64)
-        return list(_understood(typed)) if typed else [KeyPress.QUIT]
+        return _understood(typed) if typed else [KeyPress.CLOSED]
 
 
-def _understood(typed: bytes) -> Sequence[KeyPress]:
-    keys = []
-    while typed:
-        word = next((word for word in _KEYS if typed.startswith(word)), typed[:1])
+def _understood(typed: bytes) -> list[KeyPress | str]:
+    """Return the keys that were pressed, without those that mean nothing here."""
+    keys: list[KeyPress | str] = []
+    for word in _PRESSED.findall(typed):
+        character = word.decode(errors="ignore")
         if word in _KEYS:
             keys.append(_KEYS[word])
-        typed = typed[len(word) :]
+        elif len(character) == 1 and character.isprintable():
+            keys.append(character)
     return keys
 
 

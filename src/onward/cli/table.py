@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from onward.cli.text import escaped
 
-__all__ = ["Column", "Span", "StyledLine", "Table"]
+__all__ = ["Column", "Span", "StyledLine", "Table", "clipped", "cut", "measure"]
 
 Row = TypeVar("Row")
 
@@ -112,6 +112,16 @@ def cut(text: str, width: int) -> str:
     while measure(text) > width - 1:
         text = text[:-1]
     return f"{text}…"
+
+
+def clipped(line: StyledLine, columns: int) -> StyledLine:
+    """Return a line, cut to the width."""
+    spans, left = [], columns
+    for text, style in line:
+        shown = cut(escaped(text), left) if left > 0 else ""
+        spans.append((shown, style))
+        left -= measure(shown)
+    return spans
 
 
 def _natural(column: Column[Any], rows: Sequence[Any]) -> int:

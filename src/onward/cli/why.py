@@ -17,8 +17,9 @@ from onward.errors import JobNotFound
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.operate.why.reason import Reason
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "besides"]
 
 _LABEL = 9
 
@@ -34,16 +35,20 @@ def why(app: Onward, args: Namespace) -> int:
         output.json_line({"id": job_id, **msgspec.structs.asdict(reason)})
     else:
         output.write([(reason.code, "bold"), ("  ", ""), (reason.text, "")])
-        about = "" if reason.exact else "about "
-        lines = {
-            "do": reason.fix,
-            "until": "" if reason.until is None else f"{about}{stamp(reason.until)}, {ago(reason.until)}",
-            "then": ", ".join(reason.then),
-        }
-        for label, value in lines.items():
-            if value:
-                output.write([(label.ljust(_LABEL), "dim"), (value, "")])
+        for label, value in besides(reason):
+            output.write([(label.ljust(_LABEL), "dim"), (value, "")])
     return Exit.NOTHING if reason.code == "gone" else Exit.OK
+
+
+def besides(reason: Reason) -> list[tuple[str, str]]:
+    """Return what is told below the sentence, each with its label."""
+    about = "" if reason.exact else "about "
+    told = {
+        "do": reason.fix,
+        "until": "" if reason.until is None else f"{about}{stamp(reason.until)}, {ago(reason.until)}",
+        "then": ", ".join(reason.then),
+    }
+    return [(label, value) for label, value in told.items() if value]
 
 
 COMMAND = Command(

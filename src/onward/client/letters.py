@@ -162,8 +162,9 @@ class LetterWriter:
         schedule: Occurrence | None = None,
         delay: int = 0,
         expires_in: float | None = None,
+        private: bool = False,
     ) -> Envelope:
-        """Seal one copy of a template."""
+        """Seal one copy of a template.  ``private``: encrypted whatever the setting, where that is possible."""
         now = self._clock.micros()
         if expires_in is not None:
             expires_at = now + round(expires_in * SECOND)
@@ -177,7 +178,8 @@ class LetterWriter:
             schedule=schedule,
         )
         self._keys.look()
-        return seal(self._encryption.close(copy), delay=delay, sign=self._sign, limit=self.max_payload)
+        closed = self._encryption.close(copy, private=private)
+        return seal(closed, delay=delay, sign=self._sign, limit=self.max_payload)
 
     def payload_of(self, envelope: Envelope) -> bytes:
         """Return the payload of a job that this application has just sealed, in the clear."""

@@ -114,6 +114,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from onward.contract.capabilities import Capabilities
+from onward.contract.samples import Sample
 from onward.contract.values import Claim, Enqueued, Held, Reaped, Renewal, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
@@ -194,11 +195,25 @@ class Backend(Protocol):
         """
 
     @abstractmethod
-    def extend(self, owner: str) -> Renewal:
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
         """Set the session's expiry to now plus its length of lease.
 
         One row, however many leases it has.  A session that has expired but was not reaped is alive and is renewed.
         `alive=False`: there is no such session, and there will not be one again.
+
+        With a `sample` a store that can be inspected makes a second transaction, whether the session is alive or not.  It
+        may take two seconds and may fail: `refused` says why, and nothing else changes.  (`onward.contract.samples` has
+        the rules.)
+
+        - The sample replaces what its reporter has sent of that minute before.  One that is repeated changes nothing; one
+          of a minute that is closed is ignored.
+        - `sampler=True` goes to one caller of a minute: the first whose sample was stored.  A sample of the reporter `*` is
+          that of the sampler itself; with it rows older than seven days are removed.
+        - Each of `merged` replaces all rows of its stretch by one row of the reporter `*`; if it may not be merged, or not
+          any more, it is ignored.
+        - `now` is the store's clock.
+
+        Without a `sample` none of this costs anything.  Stores that cannot be inspected ignore it.
         """
 
     @abstractmethod

@@ -162,6 +162,8 @@ class Inspection(Protocol):
         - ``place_of``: one job, as `get` returns it, with how many available jobs come before it in its line, counted up
           to ``at_most``; which other jobs hold its keys; and how much of its limits is used.
         - ``deaths``: the first hundred groups of discarded jobs, by name and fingerprint, each counted up to ``at_most``.
+        - ``series``: the rows of samples that began from the first instant until before the second, by time and reporter;
+          no more than ``at_most``.
 
         A look that takes longer than two seconds raises `BackendUnavailable`, where the store can end one.
         """

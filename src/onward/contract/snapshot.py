@@ -6,6 +6,7 @@ import msgspec
 
 from onward.contract.deaths import DeathGroup
 from onward.contract.limits import LimitState
+from onward.contract.samples import SeriesRow
 from onward.contract.values import StoredJob
 from onward.job.states import State
 
@@ -42,6 +43,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool = False  # the overview
     place_of: str | None = None  # one job, by id, and what stands before it
     deaths: bool = False  # the dead jobs in groups, where the store can group them
+    series: tuple[int, int] | None = None  # the rows that began from one instant until before another
     at_most: int = 10_000
 
 
@@ -70,3 +72,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     overview: Overview | None = None
     place: JobPlace | None = None  # None also if there is no such job
     deaths: list[DeathGroup] = []  # by job and fingerprint, `DEATH_GROUPS` at most
+    series: tuple[SeriesRow, ...] = ()

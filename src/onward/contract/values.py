@@ -100,6 +100,9 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool
     cancel_requested: tuple[Held, ...] = ()
     lost: tuple[Held, ...] = ()  # where a store renews leases one by one: those that had expired
+    now: int | None = None  # the store's clock, where a sample was taken
+    sampler: bool = False  # for the one caller of a minute who looks at the store for all
+    refused: str | None = None  # why the sample was not stored
 
 
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):

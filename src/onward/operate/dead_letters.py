@@ -10,7 +10,7 @@ else a person who can write to the store could get any bytes signed, by having t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from onward.attempt.attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.base.clock import Clock
+from onward.base.durations import Duration
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
@@ -28,8 +29,11 @@ from onward.job.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
 from onward.job.states import State
+from onward.operate.canary import CanaryStep, Size
 from onward.operate.deaths import DeathRecord, death_records
+from onward.operate.editing import Edit
 from onward.operate.pruning import Age, Removed, cutoff
+from onward.operate.triage import Triage
 from onward.operate.unsupported_inspection import stored_of
 from onward.security.encryption import Encryption
 
@@ -67,7 +71,9 @@ class Replay(int):
 
 
 class DeadLetters:
-    """Lists, replays and removes dead jobs, and stores dead letters."""
+    """Lists, replays, edits and removes dead jobs, and stores dead letters."""
+
+    triage: Triage  # from the wiring: it needs what is made after this
 
     def __init__(
         self,
@@ -154,6 +160,36 @@ class DeadLetters:
             gone = len(batch) if dry_run else self._backend.purge(named)  # fewer if another process has removed some
             counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
         return Removed(counted)
+
+    def canary(
+        self,
+        filter: str,  # noqa: A002
+        *,
+        steps: Sequence[Size] = (1, 10, "all"),
+        patience: Duration = "10m",
+        rate: str = "50/s",
+    ) -> Iterator[CanaryStep]:
+        """Replay the dead jobs that match a filter: one, then ten, then the rest, and none after one that fails again.
+
+        Each step is waited for.  ``patience``: how long, if no job ends.  ``rate``: of the last step.  To stop the iterator
+        stops the canary; what it did not replay is still dead.
+        """
+        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate)
+
+    def edit(
+        self,
+        job_id: str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002
+        unset: Sequence[str] = (),
+        payload: Any = msgspec.UNSET,
+        dry_run: bool = False,
+    ) -> Edit:
+        """Enqueue a dead job with other arguments, as a new job that is signed like any other; the old one stays dead.
+
+        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.
+        """
+        return self.triage.editor.edit(job_id, set=set, unset=unset, payload=payload, dry_run=dry_run)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
         """Put a payload that failed elsewhere on the dead-letter queue.  False if there is none, or that failed."""

@@ -15,13 +15,12 @@ from onward.client.record import JobRecord, Records, SessionRecord, session_reco
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.job.states import FINISHED, State
 from onward.operate import pruning
+from onward.operate.acts import BY_REQUEST
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.pruning import Age, Removed
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
-__all__ = ["BY_REQUEST", "Inspector"]
-
-BY_REQUEST = "cancelled by request"
+__all__ = ["Inspector"]
 
 
 class Inspector:

@@ -1,14 +1,17 @@
-"""What an application can do to one job: the half of its API that steers."""
+"""What an application can do to a job, or to all that match a filter: the half of its API that steers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from onward.client.record import NoteRecord
 from onward.job.states import State
-from onward.operate.inspector import BY_REQUEST, Inspector
+from onward.operate.acts import BY_REQUEST, Act
+from onward.operate.bulk import COUNTED, Bulk, BulkProgress, Preview
+from onward.operate.finding import Found, Until
+from onward.operate.inspector import Inspector
 from onward.operate.signalling import Signaller
 from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import Reason
@@ -17,11 +20,55 @@ __all__ = ["SteersJobs"]
 
 
 class SteersJobs:
-    """Explains, cancels, retries and signals one job."""
+    """Explains, cancels, retries and signals one job; finds jobs by a filter, and changes all that match."""
 
     _inspector: Inspector
     _signaller: Signaller
     _explainer: Explainer
+    _bulk: Bulk
+
+    def find(self, filter: str, *, limit: int = 100, after: str | None = None) -> Found:  # noqa: A002
+        """Return a page of the jobs that match a filter such as ``state:dead queue:mail arg.user_id:42``, newest first.
+
+        The next page comes ``after`` what this one names as `next`.  A page looks at 2,000 jobs at most.
+        """
+        return self._bulk.finder.find(filter, limit=limit, after=after)
+
+    async def afind(self, filter: str, *, limit: int = 100, after: str | None = None) -> Found:  # noqa: A002
+        """The same without blocking the event loop."""
+        return await asyncio.to_thread(self.find, filter, limit=limit, after=after)
+
+    def preview(
+        self,
+        act: Act,
+        filter: str,  # noqa: A002
+        *,
+        samples: int = 3,
+        at_most: int | None = COUNTED,
+        limit: int | None = None,
+    ) -> Preview:
+        """Return what a bulk act would change: how many jobs, some of them, and the newest, beyond which it must not go.
+
+        It counts up to ``at_most`` and for at most a second; all of them, if that is None.
+        """
+        return self._bulk.preview(act, filter, samples=samples, at_most=at_most, limit=limit)
+
+    def bulk(
+        self,
+        act: Act,
+        filter: str,  # noqa: A002
+        *,
+        until: Until | None = None,
+        limit: int | None = None,
+        reason: str = BY_REQUEST,
+        fresh: bool = False,
+    ) -> Iterator[BulkProgress]:
+        """Retry, cancel, replay or purge all jobs that match a filter, 500 in a write; to stop the iterator stops it.
+
+        ``until``: of the preview, so that no job is changed that came later.  ``reason``: of a cancel.  ``fresh``: of a
+        replay, without notes.
+        """
+        return self._bulk.run(act, filter, until=until, limit=limit, reason=reason, fresh=fresh)
 
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is: the one reason that binds, what to type, and when it passes by itself."""

@@ -85,6 +85,8 @@ PARAMETERS = {
     "shut_for": 1,
     "missed": 0,
     "sealed": b"",
+    "first": 1_000_000_000,
+    "before": 9_000_000_000,
 }
 # Which index of which table each must walk.
 INDEXES = {
@@ -146,9 +148,11 @@ INDEXES = {
     "drop_gate": {"PRIMARY"},
     "lock_unbegun": {"PRIMARY"},
     "take_back": {"PRIMARY"},
+    "series": {"PRIMARY"},
+    "drop_stretch": {"PRIMARY"},
 }
 WITH_ANSWER = {"put_schedule", "change_schedule", "drop_schedule"}  # a write, and whether it wrote
-SORTED = {"candidates", "due", "expired", "lane_heads", "seen_heads", "gates"}
+SORTED = {"candidates", "due", "expired", "lane_heads", "seen_heads", "gates", "series"}
 SMALL = {"queue", "wanted", "lease", "ended", "lost", "taken", "onward_queues", "onward_sessions"}
 
 
@@ -200,6 +204,10 @@ def full(mariadb):
             "max_crashes, enqueued_at, idempotency_ttl, attempts, crashes, interruptions, waits, job, sealed) "
             "SELECT concat('f', lower(lpad(hex(seq), 31, '0'))), 'q1', 'completed', false, 1, 0, 1, 1, 3, 1, 0, 1, 0, 0, 0, "
             f"'work', '' FROM seq_1_to_{ROWS}"
+        )
+        cursor.execute(
+            "INSERT INTO onward_series (at, width, reporter, data) "
+            f"SELECT seq * 60000000, 0, '*', '' FROM seq_1_to_{ROWS // 4}"
         )
     yield
     mariadb.emptied()

@@ -169,6 +169,8 @@ INDEXES = {
     "ahead_in_lane": {"onward_jobs_lanes_idx"},
     "overview_oldest": {"onward_jobs_claim_idx", "onward_jobs_lanes_idx"},
     "try_unbegun": {"onward_jobs_pkey"},
+    "series": {"onward_series_pkey"},
+    "drop_stretch": {"onward_series_pkey"},
 }
 
 FILL = """
@@ -200,8 +202,10 @@ INSERT INTO onward_nodes (flow, name, place, comes_after, opens_when, state)
 SELECT 'flow' || n % 10000, 'node' || n / 10000, n / 10000, '[]', 'succeeded', 'open' FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_additions (flow, node, number, added_at)
 SELECT 'flow' || n % 10000, 'node' || n / 10000, 1, n FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_series (at, width, reporter, data)
+SELECT cast(n AS bigint) * 60000000, 0, '*', '' FROM generate_series(1, {count}) AS n;
 """
-FILLED = ("jobs", "finished", "attempts", "holds", "gates", "flows", "nodes", "additions")
+FILLED = ("jobs", "finished", "attempts", "holds", "gates", "flows", "nodes", "additions", "series")
 MANY = max(40_000, round(1_000_000 * float(os.environ.get("ONWARD_PROOF_SCALE", "0"))))
 
 

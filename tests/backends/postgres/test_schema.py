@@ -13,7 +13,7 @@ from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_o
 from tests.servers.connecting import connected
 
 TABLES = ["additions", "attempts", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations", "nodes"]
-TABLES += ["notes", "queues", "schedules", "sessions", "waiters"]
+TABLES += ["notes", "queues", "schedules", "series", "sessions", "waiters"]
 
 
 @pytest.fixture

@@ -58,7 +58,10 @@ def plan(connection):
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - LIMITED - SEARCHES))
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
-    tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold", "gate")
+    tables = (
+        *("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "onward_series"),
+        *("job", "done", "run", "hold", "gate"),
+    )
 
     walks = [step for step in plan(name) if step.startswith("SCAN") and step.split()[1] in tables]
 
@@ -179,6 +182,8 @@ def test_no_statement_sorts(plan, name):
         ("flows_named", "SEARCH onward_flows USING INDEX onward_flows_name_idx (name=? AND id<?)"),
         ("flows_that_stand_still", "SCAN onward_flows USING INDEX onward_flows_running_idx"),
         ("drop_flows", "SEARCH onward_finished USING COVERING INDEX onward_finished_flow_idx (flow=?)"),
+        ("series", "SEARCH onward_series USING INDEX sqlite_autoindex_onward_series_1 (at>? AND at<?)"),
+        ("drop_stretch", "SEARCH onward_series USING INDEX sqlite_autoindex_onward_series_1 (at>? AND at<?)"),
     ],
 )
 def test_a_batch_statement_takes_its_index(plan, name, step):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
-from onward.backend import Backend, Capabilities, Claim, Held, Lease, Reaped, Renewal, Turn, TurnResult
+from onward.backend import Backend, Capabilities, Claim, Held, Lease, Reaped, Renewal, Sample, Turn, TurnResult
 from onward.backends.broker.evidence import Evidence, key_of
 from onward.backends.broker.header import Header
 from onward.base import forks
@@ -113,7 +113,7 @@ class BrokerBackend(Backend, Generic[S]):
     def _classify(self, settlement: Settlement) -> Settled:
         return self._evidence.classify(settlement, self._stored)
 
-    def extend(self, owner: str) -> Renewal:
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
         with uninterrupted():
             session = self._living(owner)
             if session is None:

@@ -44,6 +44,7 @@ from onward.backend import (
     Reaped,
     Renewal,
     Replayed,
+    Sample,
     Session,
     SessionState,
     Snapshot,
@@ -175,10 +176,10 @@ class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Bac
         queues = tuple(queue for queue in dict.fromkeys(claim.queues) if queue not in paused)
         return msgspec.structs.replace(claim, queues=queues) if queues else None
 
-    def extend(self, owner: str) -> Renewal:
+    def extend(self, owner: str, *, sample: Sample | None = None) -> Renewal:
         """Renew the session in the store, and the messages that this process holds in the broker."""
         with uninterrupted():
-            renewal = self.store.extend(owner)
+            renewal = self.store.extend(owner, sample=sample)
             if renewal.alive:
                 self._deliveries.renew(owner)
             else:
@@ -321,6 +322,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         notes=store.notes,
         schedules=store.schedules,
         flows=store.flows,
+        groups_deaths=store.groups_deaths,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
     )

@@ -31,6 +31,7 @@ from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.lanes import MemoryLanes
 from onward.backends.memory.notes import MemoryNotes
 from onward.backends.memory.overview import MemoryOverview
+from onward.backends.memory.samples import MemorySamples
 from onward.backends.memory.schedules import MemorySchedules
 from onward.backends.memory.store import MemoryJob, MemoryStore, OpenSession
 from onward.backends.memory.transfer import MemoryTransfer
@@ -44,7 +45,15 @@ __all__ = ["MemoryBackend"]
 
 
 class MemoryBackend(
-    MemoryInspection, MemoryOverview, MemoryFlows, MemoryLanes, MemoryNotes, MemorySchedules, MemoryTransfer, Backend
+    MemoryInspection,
+    MemoryOverview,
+    MemorySamples,
+    MemoryFlows,
+    MemoryLanes,
+    MemoryNotes,
+    MemorySchedules,
+    MemoryTransfer,
+    Backend,
 ):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
@@ -107,7 +116,7 @@ class MemoryBackend(
                 cancel_requested=self._asked_to_cancel(turn.owner),
             )
 
-    def extend(self, owner: str) -> Renewal:
+    def _renew(self, owner: str) -> Renewal:
         with self._writing() as now:
             session = self._store.sessions.get(owner)
             if session is None:

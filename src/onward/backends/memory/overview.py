@@ -11,6 +11,7 @@ from itertools import islice
 
 from onward.backend import OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot
 from onward.backends.memory.lanes import MemoryView
+from onward.backends.memory.samples import series_between
 from onward.backends.memory.settling import holder_of
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.contract.limits import states_over
@@ -37,6 +38,7 @@ class MemoryOverview:
                 overview=_overview(self._store, look.at_most, now) if look.counts else None,
                 place=None if job is None else _place(self._store, job, look.at_most, now),
                 deaths=self._store.deaths.look(look.at_most, self._died_at) if look.deaths else [],
+                series=series_between(self._store, look.series, look.at_most),
             )
 
     def _died_at(self, job_id: str) -> int:

@@ -112,7 +112,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         return leases
 
     @set_aside_and_repeat
-    def extend(self, owner: str) -> Renewal:
+    def _renew(self, owner: str) -> Renewal:
         def renew(tx: Transaction) -> Renewal:
             renewed, asked = tx.ask("renew_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
             if not renewed.rows(0):

@@ -110,7 +110,7 @@ class PostgresBackend(
         return enqueueing.created(envelopes, rejected)
 
     @set_aside_and_repeat
-    def extend(self, owner: str) -> Renewal:
+    def _renew(self, owner: str) -> Renewal:
         renewed = self._ask("renew_session", owner=owner)
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
 

@@ -2391,3 +2391,24 @@ DELETE FROM onward_jobs WHERE id = :key;
 SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
    FOR UPDATE SKIP LOCKED;
+
+-- Samples.
+
+-- name: mark_minute
+-- One row for the first process of all that sends a sample of this minute: it looks at the store for all of them.
+INSERT INTO onward_series (at, width, reporter, data) VALUES (:at, 0, '*', '')
+ON CONFLICT (at, reporter) DO NOTHING
+RETURNING 1;
+
+-- name: store_sample
+INSERT INTO onward_series (at, width, reporter, data) VALUES (:at, 0, :reporter, :data)
+ON CONFLICT (at, reporter) DO UPDATE SET width = 0, data = excluded.data;
+
+-- name: drop_stretch
+DELETE FROM onward_series WHERE at >= :first AND at < :before;
+
+-- name: store_merged
+INSERT INTO onward_series (at, width, reporter, data) VALUES (:at, :width, '*', :data);
+
+-- name: series
+SELECT at, width, reporter, data FROM onward_series WHERE at >= :first AND at < :before ORDER BY at, reporter LIMIT :at_most;

@@ -33,6 +33,7 @@ from onward.backends.redis.flows import RedisFlows
 from onward.backends.redis.inspection import RedisInspection
 from onward.backends.redis.limits import NO_WALK, RedisLimits, WalkPlaces, declared
 from onward.backends.redis.notes import RedisNotes
+from onward.backends.redis.samples import RedisSamples
 from onward.backends.redis.schedules import RedisSchedules
 from onward.backends.redis.transfer import RedisTransfer
 from onward.backends.redis.url import parse_url
@@ -51,7 +52,15 @@ _WALK = -2  # the answer of `look` where queues have lanes
 
 
 class RedisBackend(
-    RedisDamage, RedisFlows, RedisInspection, RedisLimits, RedisNotes, RedisSchedules, RedisTransfer, Backend
+    RedisDamage,
+    RedisFlows,
+    RedisInspection,
+    RedisLimits,
+    RedisSamples,
+    RedisNotes,
+    RedisSchedules,
+    RedisTransfer,
+    Backend,
 ):
     """Jobs in one server, for every process that can reach it."""
 
@@ -143,7 +152,7 @@ class RedisBackend(
         )
 
     @set_aside_and_repeat
-    def extend(self, owner: str) -> Renewal:
+    def _renew(self, owner: str) -> Renewal:
         asked = self._run("extend", self._now(), owner)
         return Renewal(alive=False) if asked is None else Renewal(alive=True, cancel_requested=packing.held(asked))
 

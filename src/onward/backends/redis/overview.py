@@ -15,6 +15,7 @@ from onward.backends.redis import showing
 from onward.backends.redis.deaths import death_groups
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
+from onward.backends.redis.samples import series_rows
 from onward.backends.redis.showing import shown_name
 from onward.contract.limits import states_over
 from onward.contract.snapshot import OLDEST_LINES
@@ -41,13 +42,15 @@ class RedisOverview:
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
         queues = OVERVIEW_QUEUES if look.counts else None
-        asked = queues, OLDEST_LINES, look.place_of, look.at_most, DEATH_GROUPS if look.deaths else None
-        now, seen, found, deaths = self._run("snapshot", self._now(), *asked)
+        groups = DEATH_GROUPS if look.deaths else None
+        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series, groups)
+        now, seen, found, series, deaths = self._run("snapshot", self._now(), *asked)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
             deaths=death_groups(deaths),
+            series=tuple(series_rows(series or ())),
         )
 
 

@@ -7,6 +7,7 @@ overview_later_by_queue     queue, scheduled and retryable jobs, and when the fi
 overview_running_by_queue   queue, jobs that run
 overview_oldest             queue, since when the first job of each of its lines is due; a queue may have several rows
 pauses                      paused queues, and since when
+series                      rows of samples (`samples`)
 ahead, ahead_in_lane        how many available jobs come before a place in a line
 """
 
@@ -34,6 +35,7 @@ from onward.backends.sql.deaths import death_groups
 from onward.backends.sql.holds import ONCE, SINGLE, HoldKey, HoldRow
 from onward.backends.sql.limits import limits_of
 from onward.backends.sql.rows import Row
+from onward.backends.sql.samples import series_between
 from onward.backends.sql.statements import SqlTransaction
 from onward.contract.limits import UsageView, states_over
 from onward.contract.snapshot import OLDEST_LINES
@@ -69,6 +71,7 @@ class SqlOverview(Generic[Tx]):
                 overview=self._overview(tx, look.at_most, now) if look.counts else None,
                 place=None if look.place_of is None else self._place(tx, look.place_of, look.at_most, now),
                 deaths=self._deaths(tx, look.at_most) if look.deaths else [],
+                series=series_between(tx, look.series, look.at_most),
             )
 
         return self._read_briefly(seen)

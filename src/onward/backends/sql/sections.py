@@ -12,7 +12,19 @@ from onward.base.names import namespace_name
 __all__ = ["TABLES", "emptying", "load", "prefix_of", "prefixed", "sections"]
 
 # Those that hold what a store knows of its jobs, under the same names in every database.
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates")
+TABLES = (
+    "jobs",
+    "finished",
+    "attempts",
+    "sessions",
+    "queues",
+    "holds",
+    "notes",
+    "schedules",
+    "limits",
+    "gates",
+    "series",
+)
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")

@@ -31,6 +31,7 @@ from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.limits import declare
 from onward.backends.sql.rows import Row, showing
+from onward.backends.sql.samples import SqlSamples
 from onward.backends.sql.settling import singly, why
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.backends.sql.turns import in_two, is_parted
@@ -51,7 +52,7 @@ class SessionLost(Exception):
     """There is no such session: its transaction is rolled back."""
 
 
-class ServerBackend(SetsRowsAside, Backend):
+class ServerBackend(SetsRowsAside, SqlSamples[Any], Backend):
     """The verbs that use a dialect only through its modules, which have the same names in every dialect."""
 
     _claiming: ModuleType

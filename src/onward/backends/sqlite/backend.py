@@ -246,7 +246,7 @@ class SqliteBackend(
             return [name for (name,) in tx.rows("paused_queues")]
 
     @set_aside_and_repeat
-    def extend(self, owner: str) -> Renewal:
+    def _renew(self, owner: str) -> Renewal:
         with self._writing() as tx:
             if not tx.run("renew_session", (owner, tx.now)):
                 return Renewal(alive=False)

@@ -12,6 +12,7 @@ from onward.backends.sql.flows import FlowSteps
 from onward.backends.sql.holds import HoldKey
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sql.overview import SqlOverview
+from onward.backends.sql.samples import SqlSamples
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, Transactions, as_json
@@ -25,7 +26,7 @@ Result = TypeVar("Result")
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class SqliteInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
+class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlOverview[Transaction]):
     """The `Inspection` half of the backend."""
 
     _transactions: Transactions

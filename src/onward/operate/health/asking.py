@@ -56,9 +56,9 @@ class HealthChecker:
         self._clock = clock
         self._settings = settings
 
-    def checks(self) -> list[Check]:
+    def checks(self, *, store: bool = True) -> list[Check]:
         """Return the checks of the store and of its fleet; of a broker that shows nothing, its own."""
-        return [*self.of_store(), *self.of_fleet()]
+        return [*(self.of_store() if store else ()), *self.of_fleet()]
 
     def of_store(self) -> list[Check]:
         """Return the store's own checks.  Some of them read much: a file is looked through."""

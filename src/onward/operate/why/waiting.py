@@ -60,11 +60,11 @@ def unknown_job(case: Case) -> Reason | None:
     names = sorted({name for description in described for name in description.jobs or ()})
     since = case.job.parked_since or case.now
     dies = since + round(case.settings.unknown_grace * 1_000_000)
-    meant = suggestion(case.job.job, names) if names else ""
+    meant = suggestion(case.job.job, names) if names else "."
     of = f"any of {counted(len(described), 'worker')}" if described else "any worker, and none serves its queue now"
     return Reason(
         code="unknown_job",
-        text=f"Job {case.job.job!r} is not registered on {of}{meant}.  It is parked since {moment(since)}, and discarded at "
+        text=f"Job {case.job.job!r} is not registered on {of}{meant}  It is parked since {moment(since)}, and discarded at "
         f"{moment(dies)} if that stays so.",
         fix="import the module that defines it in the workers (--import), or deploy it",
         until=at(dies),

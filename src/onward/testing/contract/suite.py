@@ -53,6 +53,7 @@ from onward.testing.contract.reasons import ReasonsContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
 from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
+from onward.testing.contract.samples import MergingContract, SamplesContract
 from onward.testing.contract.schedules import DamagedSchedulesContract, SchedulesContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
@@ -119,6 +120,8 @@ class BackendContract(
     OverviewContract,
     SessionListContract,
     PlacesContract,
+    SamplesContract,
+    MergingContract,
     SnapshotsContract,
     RunOriginsContract,
     DeathGroupsContract,

@@ -287,3 +287,13 @@ CREATE TABLE IF NOT EXISTS onward_stripes (
 INSERT IGNORE INTO onward_stripes (number)
 WITH RECURSIVE numbers AS (SELECT 0 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < 31)
 SELECT 32 * a.number + b.number FROM numbers AS a CROSS JOIN numbers AS b;
+
+-- The numbers of a minute: a row for each process that has sent some, until the rows of a stretch are replaced by their sum.
+CREATE TABLE IF NOT EXISTS onward_series (
+    at bigint NOT NULL,                             -- when the minute or the stretch began
+    width bigint NOT NULL,                          -- 0: as it was sent; else the length of the stretch
+    reporter varchar(64) NOT NULL,                  -- '*': the sampler of the minute, and every merged row
+    data mediumblob NOT NULL,
+    PRIMARY KEY (at, reporter),
+    CONSTRAINT CHECK (at BETWEEN 0 AND 253402300799999999 AND width BETWEEN 0 AND 86400000000 AND reporter <> '')
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;

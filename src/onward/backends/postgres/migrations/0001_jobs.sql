@@ -292,3 +292,13 @@ CREATE TABLE onward_additions (
 );
 
 CREATE INDEX onward_additions_idx ON onward_additions (flow, node);
+
+-- The numbers of a minute: a row for each process that has sent some, until the rows of a stretch are replaced by their sum.
+CREATE TABLE onward_series (
+    at bigint NOT NULL,                             -- when the minute or the stretch began
+    width bigint NOT NULL,                          -- 0: as it was sent; else the length of the stretch
+    reporter text COLLATE "C" NOT NULL,             -- '*': the sampler of the minute, and every merged row
+    data bytea NOT NULL,
+    PRIMARY KEY (at, reporter),
+    CHECK (at BETWEEN 0 AND 253402300799999999 AND width BETWEEN 0 AND 86400000000 AND reporter <> '')
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);

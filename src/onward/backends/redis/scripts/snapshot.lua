@@ -1,6 +1,6 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
--- What a look asks for, at one moment: the counts, the place of one job, and the groups of dead jobs.
-local now, most_queues, lines, place_of, at_most, most_groups = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+-- What a look asks for, at one moment: the counts, the place of one job, rows of samples, the groups of dead jobs.
+local now, most_queues, lines, place_of, at_most, span, most_groups = instant(A[1]), A[2], A[3], A[4], A[5], A[6], A[7]
 
 -- Since when the first job of each line of a queue is due: of each rank, and of each lane besides.
 local function oldest_due(queue)
@@ -137,5 +137,15 @@ local function groups()
   return found
 end
 
-return {string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false,
-  most_groups and groups() or {}}
+-- Names and values, one after the other.
+local function series()
+  local members = redis.call('ZRANGEBYSCORE', P .. 'series', span[1], '(' .. span[2], 'LIMIT', 0, at_most)
+  local values, found = hmget('series_data', members, {}), {}
+  for at, member in ipairs(members) do found[2 * at - 1], found[2 * at] = member, values[member] end
+  return found
+end
+
+return {
+  string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false, span and series() or false,
+  most_groups and groups() or {},
+}

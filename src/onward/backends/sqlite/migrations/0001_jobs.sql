@@ -260,3 +260,13 @@ CREATE TABLE onward_nodes (
            AND (added_at IS NULL OR added_at BETWEEN 0 AND 253402300799999999)),
     CHECK (state IN ('waiting', 'open', 'completed', 'failed', 'passed_over', 'skipped') AND json_valid(comes_after))
 ) STRICT, WITHOUT ROWID;
+
+-- The numbers of a minute: a row for each process that has sent some, until the rows of a stretch are replaced by their sum.
+CREATE TABLE onward_series (
+    at INTEGER NOT NULL,                            -- when the minute or the stretch began
+    width INTEGER NOT NULL,                         -- 0: as it was sent; else the length of the stretch
+    reporter TEXT NOT NULL,                         -- '*': the sampler of the minute, and every merged row
+    data BLOB NOT NULL,
+    PRIMARY KEY (at, reporter),
+    CHECK (at BETWEEN 0 AND 253402300799999999 AND width BETWEEN 0 AND 86400000000 AND reporter <> '')
+) STRICT;

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from onward.cli import limits
-from onward.cli.deaths import Deaths, DeathWatch
 from onward.job.states import State
+from onward.operate.death_watch import Deaths, DeathWatch
 
 if TYPE_CHECKING:
-    from onward.app import Onward
-    from onward.backend import Overview
+    from onward.backend import Backend, Check, Overview
     from onward.client.record import JobRecord, SessionRecord
-    from onward.operate.limits import LimitRecord
+    from onward.config import Settings
+    from onward.operate.limits import LimitControl, LimitRecord
 
-__all__ = ["COUNTED", "StoreWatch", "WatchedStore", "as_data"]
+__all__ = ["COUNTED", "QueuePace", "StoreWatch", "WatchedApplication", "WatchedStore"]
 
 COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
@@ -27,6 +25,36 @@ _DEAD = 50
 _LIMITS = 50
 _REMEMBERED = 60
 _SHARE = 0.05  # the part of the time that looks may take
+_CHECKED_EVERY = 10.0  # seconds
+
+
+class WatchedApplication(Protocol):
+    """What a watch asks of an application."""
+
+    backend: Backend
+    limits: LimitControl
+    settings: Settings
+
+    def overview(self, at_most: int = ...) -> Overview: ...
+
+    def list(
+        self, *, state: State | str | Sequence[State | str] | None = ..., limit: int = ..., newest_first: bool = ...
+    ) -> Sequence[JobRecord]: ...
+
+    def sessions(self) -> Sequence[SessionRecord]: ...
+
+    def get(self, job_id: str) -> JobRecord | None: ...
+
+    def health(self, *, store: bool = True) -> Sequence[Check]: ...
+
+
+class QueuePace(NamedTuple):
+    """How fast a queue is, over the last minutes; None where too little has happened to say."""
+
+    out: float | None = None  # jobs that ended, each second
+    enters: float | None = None  # jobs that were added, each second
+    p95: float | None = None  # seconds that 95 of 100 runs took at most
+    eta: float | None = None  # seconds until what is due has ended, if nothing is added
 
 
 class WatchedStore(NamedTuple):
@@ -39,21 +67,32 @@ class WatchedStore(NamedTuple):
     rates: Sequence[float]  # jobs that ended per second, between this look and the one before, the last one last
     deaths: Deaths = Deaths()
     limits: Sequence[LimitRecord] = ()
+    checks: Sequence[Check] | None = None  # of the fleet; None: not made yet
+    paces: Mapping[str, QueuePace] = {}  # by queue
 
     @property
     def rate(self) -> float | None:
         return self.rates[-1] if self.rates else None
 
+    def pace(self, queue: str) -> QueuePace:
+        return self.paces.get(queue, QueuePace())
+
+    def age(self, instant: int | None) -> float | None:
+        """Return the seconds since an instant of the store."""
+        return None if instant is None else max(0.0, self.at.timestamp() - instant / 1_000_000)
+
 
 class StoreWatch:
     """Makes looks: each is a handful of queries whose cost does not depend on how much is in the store."""
 
-    def __init__(self, app: Onward) -> None:
+    def __init__(self, app: WatchedApplication) -> None:
         self._app = app
         self._before: tuple[float, int] | None = None
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
         self._deaths = DeathWatch(app.get)
         self._cost = 0.0
+        self._checks: Sequence[Check] | None = None
+        self._check_at = 0.0
 
     def look(self) -> WatchedStore:
         started = time.monotonic()
@@ -69,39 +108,23 @@ class StoreWatch:
         self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
+        return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited, self._checked())
 
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
         return max(interval, self._cost / _SHARE)
+
+    def _checked(self) -> Sequence[Check] | None:
+        """Return the checks of the fleet, made anew now and then."""
+        started = time.monotonic()
+        if started >= self._check_at:
+            self._checks = self._app.health(store=False)
+            ended = time.monotonic()
+            self._check_at = ended + max(_CHECKED_EVERY, (ended - started) / _SHARE)
+        return self._checks
 
     def _measure(self, now: float, ended: int) -> None:
         if self._before is not None:
             then, ended_then = self._before
             self._rates.append(max(0, ended - ended_then) / (now - then))  # it goes back when jobs are removed
         self._before = (now, ended)
-
-
-def as_data(look: WatchedStore) -> dict[str, Any]:
-    """Return a look for machines."""
-    return {
-        "at": look.at,
-        "ended_per_second": look.rate,
-        "counts": look.overview.counts,
-        "queues": [{"queue": each.name, "paused": each.paused, **each.counts} for each in look.overview.queues],
-        "deaths": look.deaths.as_data(),
-        "limits": [limits.as_data(limit) for limit in look.limits],
-        "workers": [asdict(worker) for worker in look.workers],
-        "running": [
-            {
-                "id": record.id,
-                "name": record.name,
-                "queue": record.queue,
-                "attempt": record.attempts + 1,
-                "owner": record.owner,
-                "started_at": record.started_at,
-                "progress": record.progress,
-            }
-            for record in look.running
-        ],
-    }

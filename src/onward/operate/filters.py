@@ -1,0 +1,350 @@
+"""The filter language, the same in the command line, in code and on a page.
+
+    state:dead queue:mail job:send_* group:3fa9c2d1e0b7 since:2h until:10m by:host-7 error:Timeout arg.user_id:42 text
+
+State, queue, group, since and until are looked up by indexes and ids, for ids carry the time at which they were made.  The
+other words are compared job by job, with what a record shows: secrets are masked there, so no filter finds them.
+
+`parse` reads a text; `Filter.query` is what the store is asked, `Filter.accepts` what is compared here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from onward.backend import Query, StoredJob
+from onward.base.clock import SECOND
+from onward.base.durations import instant, seconds
+from onward.base.ids import earliest_id
+from onward.base.names import suggestion
+from onward.errors import InvalidTime, OptionError, Unsupported
+from onward.job.states import State
+
+__all__ = ["STATE_WORDS", "WORDS", "Candidate", "Filter", "FilterError", "parse", "quoted"]
+
+# What each word means, for the help.
+WORDS: Mapping[str, str] = {
+    "state": "a state, or several: state:dead, state:scheduled,retryable",
+    "queue": "a queue; * stands for any text: queue:tenant.*",
+    "job": "a job name: job:send_*",
+    "group": "a group of deaths, as `onward dead groups` names it",
+    "since": "enqueued since then: since:2h, since:2030-01-31T12:00Z",
+    "until": "enqueued until then: until:10m",
+    "ended-since": "ended since then",
+    "ended-until": "ended until then",
+    "by": "the host or the session that runs it, or ran it last: by:host-7",
+    "error": "a part of its last error or of its reason: error:Timeout",
+    "arg.NAME": "an argument: arg.user_id:42, arg.order.id:7",
+}
+STATE_WORDS: Mapping[str, State] = {
+    "due": State.AVAILABLE,
+    "later": State.SCHEDULED,
+    "retry": State.RETRYABLE,
+    "running": State.EXECUTING,
+    "done": State.COMPLETED,
+    "dead": State.DISCARDED,
+}
+
+_LONGEST = 2_000  # characters
+_MOST = 50  # terms
+_MILLISECOND = 1_000
+_WORD = re.compile(r"([A-Za-z][A-Za-z_-]*)((?:\.[^\s:\".]+)*):")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BARE = re.compile(r"\S+")
+
+
+class FilterError(OptionError):
+    """A filter that cannot be read.  ``column`` is where, counted from 1."""
+
+    def __init__(self, column: int, told: str) -> None:
+        super().__init__(f"filter, column {column}: {told}")
+        self.column = column
+
+
+class Candidate(Protocol):
+    """A job that a filter looks at."""
+
+    @property
+    def stored(self) -> StoredJob: ...
+
+    @property
+    def text(self) -> str:
+        """All that a record shows of it, folded."""
+        ...
+
+    @property
+    def troubles(self) -> list[str]:
+        """Its last error, and the reason for its end."""
+        ...
+
+    @property
+    def workers(self) -> list[str]:
+        """The hosts and sessions that run it, or ran it last."""
+        ...
+
+    def argument(self, path: tuple[str, ...]) -> list[str]:
+        """Return the texts of an argument; none if there is no such argument, or it is not shown."""
+        ...
+
+
+Test = Callable[[Candidate], bool]
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter that was read.  Ids in between ``first`` and ``beyond`` match; the latter is the first that does not."""
+
+    text: str
+    states: frozenset[State] | None = None
+    queue: str | None = None
+    job: str | None = None
+    group: str | None = None
+    first: str | None = None
+    beyond: str | None = None
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the store alone answers it."""
+        return not self.tests
+
+    def query(self, *, after: str | None, limit: int, newest_first: bool) -> Query:
+        """Return what the store is asked for one page of a walk by id."""
+        if self.group is not None:
+            raise Unsupported("this store keeps no groups of deaths: leave group out")
+        start = self.beyond if newest_first else _before(self.first)
+        return Query(
+            states=self.states,
+            queue=self.queue,
+            job=self.job,
+            after=start if after is None else after,
+            limit=limit,
+            newest_first=newest_first,
+        )
+
+    def is_over(self, job_id: str, *, newest_first: bool) -> bool:
+        """Return whether a walk by id has passed its last bound."""
+        if newest_first:
+            return self.first is not None and job_id < self.first
+        return self.beyond is not None and job_id >= self.beyond
+
+    def accepts(self, candidate: Candidate) -> bool:
+        """Return whether a job that the store returned matches the rest."""
+        return all(test(candidate) for test in self.tests)
+
+
+class _Term(NamedTuple):
+    word: str  # "" for plain text
+    path: tuple[str, ...]  # behind `arg`
+    value: str
+    column: int  # of the term
+    at: int  # of the value
+
+
+def parse(text: str, now: int) -> Filter:
+    """Read a filter; ``now``: the instant from which lengths of time are counted back.
+
+    >>> parse("state:dead queue:mail", 0).states
+    frozenset({<State.DISCARDED: 'discarded'>})
+    >>> parse("stat:dead", 0)
+    Traceback (most recent call last):
+    onward.operate.filters.FilterError: filter, column 1: there is no word 'stat': did you mean 'state'?
+    """
+    if not isinstance(text, str):
+        raise OptionError(f"a filter is text such as 'state:dead queue:mail', not {type(text).__name__}")
+    if len(text) > _LONGEST:
+        raise FilterError(_LONGEST + 1, f"it has {len(text):,} characters, and the limit is {_LONGEST:,}: shorten it")
+    found = _Reading(now)
+    for number, term in enumerate(_terms(text), start=1):
+        if number > _MOST:
+            raise FilterError(term.column, f"it has more than {_MOST} words: leave some out")
+        found.add(term)
+    return found.filter(text)
+
+
+def quoted(value: str) -> str:
+    r"""Return a value as it is written in a filter.
+
+    >>> quoted("mail"), quoted('say "hi"')
+    ('mail', '"say \\"hi\\""')
+    """
+    plain = _BARE.fullmatch(value) is not None and '"' not in value
+    return value if plain else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _terms(text: str) -> Iterator[_Term]:
+    at = 0
+    while True:
+        at += len(text[at:]) - len(text[at:].lstrip())
+        if at == len(text):
+            return
+        start, word, path = at, "", tuple[str, ...]()
+        if (named := _WORD.match(text, at)) is not None:
+            word, path, at = named[1], tuple(named[2].split(".")[1:]), named.end()
+        value_at = at
+        value, at = _value(text, at, word)
+        yield _Term(word, path, value, start + 1, value_at + 1)
+
+
+def _value(text: str, at: int, word: str) -> tuple[str, int]:
+    """Read a value, in quotes or up to the next blank; return it and where it ends."""
+    if text[at : at + 1] == '"':
+        inside = _QUOTED.match(text, at)
+        if inside is None:
+            raise FilterError(at + 1, 'the quotes are not closed: add a " at the end')
+        if inside.end() < len(text) and not text[inside.end()].isspace():
+            raise FilterError(inside.end() + 1, 'a blank must follow the closing ": add one')
+        return re.sub(r"\\(.)", r"\1", inside[1], flags=re.DOTALL), inside.end()
+    bare = _BARE.match(text, at)
+    if bare is None:
+        raise FilterError(at + 1, f"{word}: has no value: write it without a blank, as in {word}:value")
+    return bare[0], bare.end()
+
+
+class _Reading:
+    """Collects the terms of one filter."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.names: dict[str, str] = {}  # queue, job and group, that are compared by the store
+        self.named: set[str] = set()
+        self.states: set[State] = set()
+        self.since: int | None = None
+        self.until: int | None = None
+        self.tests: list[Test] = []
+
+    def filter(self, text: str) -> Filter:
+        return Filter(
+            text=text.strip(),
+            states=frozenset(self.states) or None,
+            queue=self.names.get("queue"),
+            job=self.names.get("job"),
+            group=self.names.get("group"),
+            first=None if self.since is None else earliest_id(self.since),
+            beyond=None if self.until is None else earliest_id(self.until + _MILLISECOND),
+            tests=tuple(self.tests),
+        )
+
+    def add(self, term: _Term) -> None:
+        word = term.word.lower()
+        read = _READERS.get(word)
+        if read is None or (term.path and word != "arg"):
+            raise _unknown(term, word)
+        if not term.value:
+            raise FilterError(term.at, f"{word or 'text'} has no value: write one, or leave it out")
+        read(self, term)
+
+
+def _unknown(term: _Term, word: str) -> FilterError:
+    written = ".".join((term.word, *term.path))
+    fix = "; only arg has parts, as in arg.user_id:42" if term.path else suggestion(word, filter(None, _READERS))
+    colon = "" if "did you mean" in fix else f'; text with a colon is written in quotes: "{written}:{term.value}"'
+    return FilterError(term.column, f"there is no word {written!r}{fix}{colon:.80}")
+
+
+def _read_text(reading: _Reading, term: _Term) -> None:
+    wanted = term.value.casefold()
+    reading.tests.append(lambda candidate: wanted in candidate.text)
+
+
+def _read_state(reading: _Reading, term: _Term) -> None:
+    at = term.at
+    for given in term.value.split(","):
+        word = given.lower()
+        if word not in list(State) and word not in STATE_WORDS:
+            raise FilterError(at, f"there is no state {given!r}{suggestion(word, [*State, *STATE_WORDS])}")
+        reading.states.add(STATE_WORDS.get(word) or State(word))
+        at += len(given) + 1
+
+
+def _read_name(reading: _Reading, term: _Term) -> None:
+    word = term.word.lower()
+    if word in reading.named:
+        raise FilterError(term.column, f"{word} is named twice, and a job has one: leave one out, or use *")
+    reading.named.add(word)
+    if "*" not in term.value:
+        reading.names[word] = term.value
+        return
+    if word == "group":
+        raise FilterError(term.at, "a group is named whole: `onward dead groups` lists them")
+    matches, is_queue = _like(term.value), word == "queue"
+    reading.tests.append(lambda each: matches(each.stored.queue if is_queue else each.stored.job))
+
+
+def _read_instant(reading: _Reading, term: _Term) -> None:
+    at, word = _instant(term, reading.now), term.word.lower()
+    match word:
+        case "since":
+            reading.since = at if reading.since is None else max(at, reading.since)
+        case "until":
+            reading.until = at if reading.until is None else min(at, reading.until)
+        case "ended-since":
+            reading.tests.append(lambda each: each.stored.finished_at is not None and each.stored.finished_at >= at)
+        case _:
+            reading.tests.append(lambda each: each.stored.finished_at is not None and each.stored.finished_at <= at)
+
+
+def _instant(term: _Term, now: int) -> int:
+    """Return the instant that a text names, or that lies so far back."""
+    text = term.value
+    try:
+        if text[:4].isdecimal() and text[4:5] == "-":
+            return instant(datetime.fromisoformat(text), term.word)
+        return now - round(seconds(text, term.word) * SECOND)
+    except (InvalidTime, ValueError):
+        raise FilterError(
+            term.at,
+            f"{text!r:.40} is no time: write how long ago, 90s, 10m, 2h or 7d, or an instant, 2030-01-31T12:00Z",
+        ) from None
+
+
+def _read_by(reading: _Reading, term: _Term) -> None:
+    matches = _like(term.value)
+    reading.tests.append(lambda candidate: any(map(matches, candidate.workers)))
+
+
+def _read_error(reading: _Reading, term: _Term) -> None:
+    matches = _like(f"*{term.value}*")
+    reading.tests.append(lambda candidate: any(map(matches, candidate.troubles)))
+
+
+def _read_argument(reading: _Reading, term: _Term) -> None:
+    if not term.path:
+        raise FilterError(term.column, "arg names no argument: write arg.user_id:42")
+    path, matches = term.path, _like(term.value)
+    reading.tests.append(lambda candidate: any(map(matches, candidate.argument(path))))
+
+
+_READERS: Mapping[str, Callable[[_Reading, _Term], None]] = {
+    "": _read_text,
+    "state": _read_state,
+    "queue": _read_name,
+    "job": _read_name,
+    "group": _read_name,
+    "since": _read_instant,
+    "until": _read_instant,
+    "ended-since": _read_instant,
+    "ended-until": _read_instant,
+    "by": _read_by,
+    "error": _read_error,
+    "arg": _read_argument,
+}
+
+
+@lru_cache(256)
+def _like(text: str) -> Callable[[str], bool]:
+    """Return the comparison with a text in which a star stands for any text; letters count alike in either case."""
+    pattern = re.compile(".*".join(map(re.escape, text.split("*"))), re.IGNORECASE | re.DOTALL)
+    return lambda value: pattern.fullmatch(value) is not None
+
+
+def _before(job_id: str | None) -> str | None:
+    """Return the id just before another one."""
+    if job_id is None or not int(job_id, 16):
+        return None
+    return f"{int(job_id, 16) - 1:032x}"
