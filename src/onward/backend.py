@@ -4,6 +4,7 @@
 
 from onward.base.failure import Failure
 from onward.contract import (
+    audit,
     backend,
     capabilities,
     deaths,
@@ -16,7 +17,8 @@ from onward.contract import (
     snapshot,
     values,
 )
-from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
+from onward.contract.audit import *  # noqa: F403  a door names what is behind it once
+from onward.contract.backend import *  # noqa: F403
 from onward.contract.capabilities import *  # noqa: F403
 from onward.contract.deaths import *  # noqa: F403
 from onward.contract.flows import *  # noqa: F403
@@ -33,6 +35,7 @@ from onward.job.ran_by import RanBy
 from onward.job.settlement import Answer, Settled, Settlement
 
 __all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "RanBy", "Sealed", "Settled", "Settlement"]
+__all__ += audit.__all__
 __all__ += backend.__all__
 __all__ += capabilities.__all__
 __all__ += deaths.__all__

@@ -47,6 +47,7 @@ _NOT_IN_ENVIRONMENT = ("retention", "queue_retry", "queue_late_after")  # tables
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
 )
+_OF_COMMANDS = {"ONWARD_BY"}  # who acts on the command line
 _told: set[str] = set()  # variables that this process has logged
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
@@ -211,7 +212,7 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
     They are not refused: other programs share the environment, and containers add variables of their own.
     """
-    known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)}
+    known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)} | _OF_COMMANDS
     file_only = {_variable(name) for name in _NOT_IN_ENVIRONMENT}
     problems = []
     for name in sorted(os.environ if environ is None else environ):

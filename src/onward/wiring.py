@@ -27,6 +27,7 @@ from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
+from onward.client.auditing import Auditor
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
@@ -132,9 +133,10 @@ class Parts:
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
         self._notes = notes_of(self.backend)
-        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
         self._records = records
+        self.auditor = auditor = self._make_auditor(records)
+        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals, auditor)
         self.dead_letters = DeadLetters(
             self.inspection,
             self.client,
@@ -142,26 +144,29 @@ class Parts:
             queue=self.settings.dead_letter_queue,
             encryption=self.keys.encryption,
             records=records,
+            auditor=auditor,
             verify=signing.verify if signing.required else None,
         )
         self.inspector = Inspector(
             self.backend,
-            self.inspection,
             clock=self.clock,
             reporter=self.reporter,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
             records=records,
             retention=self.settings.retention,
+            auditor=auditor,
         )
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
-        flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        flows = FlowSource(
+            self.backend, self.inspection, self.client, self.handles, self.keys.note_seals, auditor=auditor
+        )
         self.flows = FlowControl(flows)
-        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
+        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings(), auditor)
         self.health = self._health()
-        self.limits = LimitControl(self.backend, self._lanes.declared)
+        self.limits = LimitControl(self.backend, self._lanes.declared, auditor)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
             self.backend,
@@ -171,6 +176,17 @@ class Parts:
             flows=flows,
             records=records,
             declarations=self.declarations,
+            auditor=auditor,
+        )
+
+    def _make_auditor(self, records: Records) -> Auditor:
+        return Auditor(
+            self.backend,
+            self.inspection,
+            clock=self.clock,
+            signing=self.keys.signing,
+            records=records,
+            telemetry=self.telemetry,
         )
 
     def _make_triage(self) -> None:

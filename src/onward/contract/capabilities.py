@@ -66,10 +66,12 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps flows: workflows, chains, batches (`onward.contract.flows`)."""
     groups_deaths: bool = False
     """It keeps dead jobs in groups, by their fingerprints (`onward.contract.deaths`)."""
+    audit: bool = False
+    """It stores who did what by hand, in the transaction of the act (`onward.contract.audit`)."""
 
 
 # Of stores that have all other capabilities.
-DURABLE = Capabilities(notes=True, schedules=True, lanes=True, flows=True, groups_deaths=True)
+DURABLE = Capabilities(notes=True, schedules=True, lanes=True, flows=True, groups_deaths=True, audit=True)
 LOSSY = msgspec.structs.replace(DURABLE, durable=False)
 
 

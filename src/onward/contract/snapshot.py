@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from onward.contract.audit import AuditEntry, AuditQuery
 from onward.contract.deaths import DeathGroup
 from onward.contract.limits import LimitState
 from onward.contract.samples import SeriesRow
@@ -43,6 +46,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool = False  # the overview
     place_of: str | None = None  # one job, by id, and what stands before it
     deaths: bool = False  # the dead jobs in groups, where the store can group them
+    audit: AuditQuery | None = None  # a page of the audit trail
     series: tuple[int, int] | None = None  # the rows that began from one instant until before another
     at_most: int = 10_000
 
@@ -72,4 +76,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     overview: Overview | None = None
     place: JobPlace | None = None  # None also if there is no such job
     deaths: list[DeathGroup] = []  # by job and fingerprint, `DEATH_GROUPS` at most
+    audit: Sequence[AuditEntry] = ()
     series: tuple[SeriesRow, ...] = ()

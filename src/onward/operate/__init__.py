@@ -8,4 +8,5 @@ Read `inspector` (one method per question or request), `steering` and `signallin
 brokers).  Schedules: `declarations` (in the code), `schedules` (all: ``jobs.schedules``).  `limits` is ``jobs.limits``,
 `flows` is ``jobs.flows``.  `transfer` moves jobs between stores.  `deploy` checks whether a build can run what waits.
 `health` says what is wrong with a fleet, and what to type; `watching` and `death_watch` look again and again, for screens.
+`store_metrics` is what a store holds, as metrics.
 """

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from onward.backend import Backend, Enqueued, Inspection, Query, StoredJob
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
+from onward.client.auditing import BY_REQUEST
 from onward.client.client import Client
 from onward.client.record import Records
 from onward.errors import OptionError
@@ -20,7 +21,6 @@ from onward.telemetry import JobCancelled, Telemetry
 
 __all__ = ["ACTS", "BY_REQUEST", "Act", "Acted", "Acts", "states_for"]
 
-BY_REQUEST = "cancelled by request"
 
 Act = Literal["retry", "cancel", "replay", "purge"]
 

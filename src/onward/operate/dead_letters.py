@@ -22,6 +22,7 @@ from onward.base.durations import Duration
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
+from onward.client.auditing import Auditor
 from onward.client.client import Client
 from onward.client.record import JobRecord, Records, payload_of
 from onward.errors import BackendUnavailable, EnvelopeError, OnwardError, Unsupported
@@ -84,6 +85,7 @@ class DeadLetters:
         queue: str | None,
         encryption: Encryption,
         records: Records,
+        auditor: Auditor,
         verify: Verify | None = None,
     ) -> None:
         self._backend = backend
@@ -92,6 +94,7 @@ class DeadLetters:
         self._queue = queue
         self._encryption = encryption
         self._records = records
+        self._auditor = auditor
         self._verify = verify
 
     def list(
@@ -120,14 +123,19 @@ class DeadLetters:
         job: str | None = None,
         limit: int | None = None,
         fresh: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Replay:
         """Put dead jobs back in their queue with all their attempts again.  All of them, unless told which.
 
-        ``fresh``: without their notes, so that steps that were done are done again.
+        ``fresh``: without their notes, so that steps that were done are done again.  ``by`` and ``reason``: for the audit
+        trail.
         """
         replayed, skipped = 0, dict[str, str]()
         for query in self._pages(ids, queue, job, limit):
-            answer = self._backend.replay(query, fresh=fresh)
+            act = self._auditor.draft("replay", by, jobs=query.ids, reason=reason)
+            answer = self._backend.replay(query, fresh=fresh, audit=act.audit)
+            act.done(answer.ids)
             replayed += len(answer.ids)
             skipped |= answer.skipped
         return Replay(replayed, skipped)
@@ -141,11 +149,13 @@ class DeadLetters:
         older_than: Age | None = None,
         limit: int | None = None,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Removed:
         """Remove dead jobs for good: all of them, unless some are chosen; with ``older_than`` those that died so long ago,
         or before that instant.
 
-        With ``dry_run`` nothing is removed; the number says what would be.
+        With ``dry_run`` nothing is removed; the number says what would be.  ``by`` and ``reason``: for the audit trail.
         """
         before = None if older_than is None else cutoff(older_than, self._clock)
         if ids is None:
@@ -156,10 +166,16 @@ class DeadLetters:
         counted: Counter[tuple[str, State]] = Counter()
         for start in range(0, len(doomed), _BATCH):
             batch = doomed[start : start + _BATCH]
-            named = Query(ids=tuple(each.id for each in batch), states=_DISCARDED, limit=_BATCH)
-            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer if another process has removed some
+            gone = len(batch) if dry_run else self._purge([each.id for each in batch], by, reason)
             counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
         return Removed(counted)
+
+    def _purge(self, ids: Sequence[str], by: str | None, reason: str) -> int:
+        """Remove dead jobs; return how many were still there.  The entry names the first and the last of them."""
+        act = self._auditor.draft("purge", by, ref=f"{min(ids)}-{max(ids)}", reason=reason)
+        gone = self._backend.purge(Query(ids=tuple(ids), states=_DISCARDED, limit=_BATCH), audit=act.audit)
+        act.done(() if gone else None)
+        return gone
 
     def canary(
         self,

@@ -13,6 +13,7 @@ import msgspec
 
 from onward.backend import (
     LOSSY,
+    Audit,
     Backend,
     Claim,
     Enqueued,
@@ -67,9 +68,11 @@ class MemoryBackend(
         self._pid = os.getpid()
         self._closed = False
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         with self._writing() as now:
-            return [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            answers = [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            self._store.audit.add(audit, [answer.id for answer in answers if answer.created] or None)
+            return answers
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as now:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from onward.backend import AWAITS_NODE, NEVER, Kind, LimitRow, Note, Run, ScheduleRow, SeriesRow, Session, StoredJob
+from onward.backends.memory.audit import AuditTable
 from onward.backends.memory.deaths import MemoryDeaths
 from onward.backends.memory.flow_tables import FlowTables
 from onward.contract.deaths import fingerprint_of
@@ -162,6 +163,7 @@ class MemoryStore:
     gates: dict[Scope, Gate] = field(default_factory=dict)
     flows: FlowTables = field(default_factory=FlowTables)
     deaths: MemoryDeaths = field(default_factory=MemoryDeaths)
+    audit: AuditTable = field(default_factory=AuditTable)
     series: dict[tuple[int, str], SeriesRow] = field(default_factory=dict)  # by minute and reporter
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all

@@ -42,7 +42,11 @@ class MemoryTransfer:
                 for key, pointer in pointers.items()
                 if pointer is not None and pointer.until is not None
             }
-            return Attached(confirmed, {job.id: notes for job in jobs if (notes := self._notes_of(job.id))})
+            return Attached(
+                confirmed,
+                {job.id: notes for job in jobs if (notes := self._notes_of(job.id))},
+                {job.id: entries for job in jobs if (entries := self._store.audit.of(job.id))},
+            )
 
     def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         with self._writing():
@@ -51,7 +55,10 @@ class MemoryTransfer:
                 there = self._store.holds.get(("once", key))
                 if there is None or (there.until is not None and there.until < by.until):
                     self._store.holds["once", key] = Pointer(by.job_id, by.token, by.until)
-            return [self._restore(job, attached.notes.get(job.id, ())) for job in jobs]
+            answers = [self._restore(job, attached.notes.get(job.id, ())) for job in jobs]
+            for answer in answers:
+                self._store.audit.add(attached.audit.get(answer.id, ()), () if answer.stored else None)
+            return answers
 
     def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
         with self._writing():
@@ -102,6 +109,7 @@ class MemoryTransfer:
         if self._store.find(job.id) is None:
             self._store.runs.pop(job.id, None)
             self._store.notes.pop(job.id, None)
+            self._store.audit.forget(job.id)
         return True
 
 

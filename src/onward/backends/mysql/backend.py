@@ -7,12 +7,14 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TypeVar
 
 import msgspec
 
 from onward.backend import (
+    Audit,
     Enqueued,
     Envelope,
     Held,
@@ -45,6 +47,7 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
@@ -98,12 +101,13 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
-        if is_simple(envelopes, retried=retried) and self._store(envelopes):
+        if not audit and is_simple(envelopes, retried=retried) and self._store(envelopes):
             return [Enqueued(envelope.id) for envelope in envelopes]
-        return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+        return self._write(self._audited(act, audit, created))
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         leases = super().open_session(session, adopts=adopts)

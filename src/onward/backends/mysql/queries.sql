@@ -1742,6 +1742,64 @@ SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
    FOR UPDATE SKIP LOCKED;
 
+-- name: store_audit
+INSERT INTO onward_audit :rows;
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (job_idx)
+ WHERE job_id = :job AND at <= :at AND (at < :at OR number < :number)
+   AND (:ref IS NULL OR ref = :ref) AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (ref_idx)
+ WHERE ref = :ref AND at <= :at AND (at < :at OR number < :number)
+   AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (who_idx)
+ WHERE who = :who AND at <= :at AND (at < :at OR number < :number)
+   AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (at_idx)
+ WHERE at <= :at AND (at < :at OR number < :number)
+   AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_audit AS entry FORCE INDEX (job_idx) ON entry.job_id = wanted.id;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE entry
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_audit AS entry FORCE INDEX (job_idx) ON entry.job_id = wanted.id
+ WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = entry.job_id);
+
+-- name: drop_old_audit
+DELETE FROM onward_audit WHERE job_id = '' AND at <= :now - :kept_for ORDER BY at LIMIT :limit;
+
+-- name: asked_among
+-- The rows are locked in the order of their ids, as a cancellation locks them.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.cancel_reason IS NOT NULL
+   FOR UPDATE;
+
 -- Samples.
 
 -- name: mark_minute

@@ -6,10 +6,12 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    Audit,
     Enqueued,
     Envelope,
     Held,
@@ -38,6 +40,7 @@ from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
@@ -101,11 +104,12 @@ class PostgresBackend(
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
-        if not is_simple(envelopes, retried=retried):
-            return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        if audit or not is_simple(envelopes, retried=retried):
+            act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+            return self._write(self._audited(act, audit, created))
         rejected = self._with_retries(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
 

@@ -2392,6 +2392,65 @@ SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
    FOR UPDATE SKIP LOCKED;
 
+-- name: store_audit
+INSERT INTO onward_audit (job_id, at, who, act, detail, ref, signature)
+SELECT job_id, at, who, act, detail, ref, signature
+  FROM jsonb_populate_recordset(cast(NULL AS onward_audit), cast(:rows AS jsonb));
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE job_id = :job AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:ref AS text) IS NULL OR ref = :ref) AND (cast(:who AS text) IS NULL OR who = :who) AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE ref = :ref AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:who AS text) IS NULL OR who = :who) AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE who = :who AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_audit AS entry ON entry.job_id = wanted.id;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE FROM onward_audit
+ WHERE job_id = ANY (cast(:ids AS text[]))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_audit.job_id);
+
+-- name: drop_old_audit
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+DELETE FROM onward_audit
+ WHERE ctid = ANY (ARRAY (SELECT ctid
+                            FROM onward_audit
+                           WHERE job_id = '' AND at <= (SELECT now FROM clock) - cast(:kept_for AS bigint)
+                           LIMIT cast(:limit AS bigint)
+                             FOR UPDATE SKIP LOCKED));
+
+-- name: asked_among
+SELECT id FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND cancel_reason IS NOT NULL FOR UPDATE;
+
 -- Samples.
 
 -- name: mark_minute

@@ -10,6 +10,7 @@ from typing import Any
 from onward.backend import (
     DURABLE,
     LOSSY,
+    Audit,
     Backend,
     Capabilities,
     Check,
@@ -26,6 +27,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import errors, health, packing, scripts, server, showing, turning
+from onward.backends.redis.audit import given
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
@@ -88,18 +90,19 @@ class RedisBackend(
             pass
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
         try:
-            plain = None if retried else packing.plain_batch(envelopes)
+            plain = None if retried or audit else packing.plain_batch(envelopes)
         except errors.FOREIGN as error:
             raise errors.translation(error, self._connections.place) from error
         if plain is not None:
             first = envelopes[0]
             if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
                 return [Enqueued(envelope.id) for envelope in envelopes]
-        return packing.enqueued(envelopes, self._add(envelopes, retried=retried))
+        told = (None, None, *given(audit)) if audit else ()
+        return packing.enqueued(envelopes, self._add(envelopes, *told, retried=retried))
 
     def _add(self, envelopes: Sequence[Envelope], *guard: Any, retried: bool) -> Any:
         """Store envelopes, for a flow or by a lease (``guard``); return the answer of the script."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.backend import (
     TOMBSTONE,
+    Audit,
     Hold,
     Lease,
     Pruned,
@@ -21,6 +22,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
+from onward.backends.redis.audit import AUDIT_KEPT_FOR, given, of_jobs
 from onward.backends.redis.deaths import died_as
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.overview import NUMBERS, RedisOverview, counted, number
@@ -111,18 +113,18 @@ class RedisInspection(RedisOverview):
         return sorted(found, key=lambda session: session.owner)
 
     @set_aside_and_repeat
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason)]
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
+        return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason, *given(audit))]
 
     @set_aside_and_repeat
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        return [bool(made_due) for made_due in self._run("retry", self._now(), ids)]
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
+        return [bool(made_due) for made_due in self._run("retry", self._now(), ids, *given(audit))]
 
     @set_aside_and_repeat
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
-            answers, unswept = self._run("replay", self._now(), ids, fresh)
+            answers, unswept = self._run("replay", self._now(), ids, fresh, *given(audit))
             ended_again = self._ended_again(ids, packing.names(unswept))
             for job_id, answer in packing.obstacles(answers):
                 obstacle = answer or ended_again.get(job_id)
@@ -130,6 +132,7 @@ class RedisInspection(RedisOverview):
                     replayed.skipped[job_id] = obstacle
                 else:
                     replayed.ids.append(job_id)
+            audit = of_jobs(audit) if replayed.ids else audit
         return replayed
 
     def _ended_again(self, ids: Sequence[str], unswept: Sequence[str]) -> dict[str, str]:
@@ -140,9 +143,11 @@ class RedisInspection(RedisOverview):
         return {job.id: job.reason or "ended again" for job in ended}
 
     @set_aside_and_repeat
-    def purge(self, query: Query) -> int:
-        ids = [job.id for job in self._matching(query, FINISHED)]
-        return sum(self._run("purge", batch) for batch in _batches(ids))
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
+        removed = 0
+        for batch in _batches([job.id for job in self._matching(query, FINISHED)]):
+            removed += self._run("purge", batch, *given(of_jobs(audit) if removed else audit))
+        return removed
 
     @set_aside_and_repeat
     def prune(
@@ -155,20 +160,20 @@ class RedisInspection(RedisOverview):
         limit: int = 500,
     ) -> Pruned:
         by_state = [cutoffs.get(state) for state in _FINISHED]
-        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run, self._gates_cursor)
+        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run, self._gates_cursor, AUDIT_KEPT_FOR)
         following, found, cursor = self._run("prune", self._now(), *given)
         self._gates_cursor = cursor.decode()
         removed = Counter((name.decode(), STATES[number]) for name, number in found)
         return Pruned(removed=dict(removed), next=None if following is None else following.decode())
 
     @set_aside_and_repeat
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        hold, job_id = self._run("forget_key", self._now(), key)
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
+        hold, job_id = self._run("forget_key", self._now(), key, *given(audit))
         return HOLDS[hold], shown_name(job_id) or None
 
     @set_aside_and_repeat
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
-        changed = self._run("pause", self._now(), queue, paused)
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
+        changed = self._run("pause", self._now(), queue, paused, *given(audit))
         if isinstance(changed, bytes):
             raise QueueReserved(queue, shown_name(changed))
         return bool(changed)

@@ -6,14 +6,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from onward.backend import Pruned, Query, QueueState, Replayed, SessionState, StoredJob
+from onward.backend import Audit, Hold, Pruned, Query, QueueState, Replayed, SessionState, StoredJob
 from onward.backends.sql import deaths, rows
+from onward.backends.sql.audit import SqlAudit, drop_old_audit, whether
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
 from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State, state_named
 
-__all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
+__all__ = [
+    "EVERY_STATE",
+    "REPLAYABLE",
+    "SqlInspection",
+    "Unfindable",
+    "cancelled",
+    "matching",
+    "once",
+    "page",
+    "was_done",
+]
 
 Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
@@ -23,7 +34,7 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 EVERY_STATE = frozenset(State)
 
 
-class SqlInspection(Generic[Tx]):
+class SqlInspection(SqlAudit, Generic[Tx]):
     """The methods of `Inspection` that are the same in every dialect."""
 
     @abstractmethod
@@ -37,7 +48,7 @@ class SqlInspection(Generic[Tx]):
     def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
-    def _finish_replay(self, act: Callable[[Tx, set[str]], Replayed]) -> Replayed:
+    def _finish_replay(self, act: Callable[[Tx, set[str]], Replayed], audit: Audit) -> Replayed:
         """Replay jobs in one transaction, and then, in steps, what was cancelled behind members of flows."""
 
     @abstractmethod
@@ -103,12 +114,12 @@ class SqlInspection(Generic[Tx]):
                 raise QueueReserved(queue, reserved_for)
         return False
 
-    def purge(self, query: Query) -> int:
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
         def act(tx: Tx) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, whether))
 
     def prune(
         self,
@@ -125,6 +136,7 @@ class SqlInspection(Generic[Tx]):
         def remove(tx: Tx) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
+            drop_old_audit(tx, limit)
             self._tidy(tx, limit)  # last: every transaction locks keys after jobs
             return batch.pruned(gone)
 
@@ -239,3 +251,8 @@ def once(due: set[str], job_id: str) -> bool:
         return False
     due.remove(job_id)
     return True
+
+
+def was_done(found: tuple[Hold, str | None]) -> Sequence[str] | None:
+    """Return what a call of `forget_key` changed, from its answer."""
+    return whether(found[0] is Hold.DONE)

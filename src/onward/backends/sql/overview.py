@@ -31,6 +31,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import rows
+from onward.backends.sql.audit import audit_page
 from onward.backends.sql.deaths import death_groups
 from onward.backends.sql.holds import ONCE, SINGLE, HoldKey, HoldRow
 from onward.backends.sql.limits import limits_of
@@ -71,6 +72,7 @@ class SqlOverview(Generic[Tx]):
                 overview=self._overview(tx, look.at_most, now) if look.counts else None,
                 place=None if look.place_of is None else self._place(tx, look.place_of, look.at_most, now),
                 deaths=self._deaths(tx, look.at_most) if look.deaths else [],
+                audit=() if look.audit is None else audit_page(tx, look.audit),
                 series=series_between(tx, look.series, look.at_most),
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar, Unpack
@@ -11,6 +12,7 @@ from typing import TypeVar, Unpack
 from onward.backend import (
     DURABLE,
     LOSSY,
+    Audit,
     Backend,
     Capabilities,
     Check,
@@ -30,7 +32,8 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.options import Durability
 from onward.backends.options import durability as checked_durability
-from onward.backends.sql import sections, text
+from onward.backends.sql import sections
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS, SetsRowsAside
 from onward.backends.sql.health import of_leases
 from onward.backends.sql.limits import declare
@@ -60,7 +63,6 @@ __all__ = ["SqliteBackend"]
 Result = TypeVar("Result")
 
 _LOOK_EVERY, _NEVER = 0.05, 1 << 62
-_AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(
@@ -146,8 +148,11 @@ class SqliteBackend(
         self._connections.connect()
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        return enqueueing.store(self._transactions, envelopes, retried=retried) if envelopes else []
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
+        if not audit:
+            return enqueueing.store(self._transactions, envelopes, retried=retried) if envelopes else []
+        act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+        return self._write(self._audited(act, audit, created))
 
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
@@ -334,18 +339,7 @@ class SqliteBackend(
         self._pipe.close()
 
     def _repair_text(self) -> int:
-        with self._connections.reading() as connection:
-            found = [
-                row
-                for columns in schema.text_columns(connection, self._prefix)
-                for row in text.unreadable(columns, connection.execute(columns.select(_AS_BYTES)))
-            ]
-        if found:
-            with self._connections.writing() as connection:
-                for row in found:
-                    # There may already be a row with the escaped key, by chance or by design: it is replaced.
-                    connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
-        return len(found)
+        return maintenance.repair_text(self._connections, self._prefix)
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
         with self._writing() as tx:

@@ -1473,6 +1473,57 @@ DELETE FROM onward_jobs WHERE rowid = :key;
 SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999;
 
+-- name: store_audit
+INSERT INTO onward_audit (job_id) VALUES (:job_id);
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE job_id = :job AND at <= :at AND (at < :at OR number < :number)
+   AND (:ref IS NULL OR ref = :ref) AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE ref = :ref AND at <= :at AND (at < :at OR number < :number)
+   AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE who = :who AND at <= :at AND (at < :at OR number < :number) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE at <= :at AND (at < :at OR number < :number) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM json_each(:ids) AS wanted CROSS JOIN onward_audit AS entry ON entry.job_id = wanted.value;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE FROM onward_audit
+ WHERE job_id IN (SELECT value FROM json_each(:ids))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_audit.job_id);
+
+-- name: drop_old_audit
+DELETE FROM onward_audit
+ WHERE number IN (SELECT number FROM onward_audit WHERE job_id = '' AND at <= :now - :kept_for ORDER BY at LIMIT :limit);
+
+-- name: asked_among
+SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value
+ WHERE job.cancel_reason IS NOT NULL;
+
 -- Samples.
 
 -- name: mark_minute

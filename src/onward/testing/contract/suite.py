@@ -10,6 +10,12 @@ import pytest
 from onward.testing.clock import FakeClock
 from onward.testing.contract.adoption import AdoptionContract, LostRepliesContract
 from onward.testing.contract.arrows import ArrowsContract
+from onward.testing.contract.audit import (
+    AuditContract,
+    AuditLifeContract,
+    AuditPagesContract,
+    AuditSteeringContract,
+)
 from onward.testing.contract.batches import BatchesContract, TurnsContract
 from onward.testing.contract.booking import BookingContract, TakingBackContract
 from onward.testing.contract.cancelling import AskedToCancelContract, CancellingContract, ExpiryContract
@@ -168,6 +174,10 @@ class BackendContract(
     FlowSteeringContract,
     FlowRetentionContract,
     FlowTransactionsContract,
+    AuditContract,
+    AuditSteeringContract,
+    AuditLifeContract,
+    AuditPagesContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

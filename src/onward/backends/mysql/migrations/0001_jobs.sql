@@ -171,6 +171,22 @@ CREATE TABLE IF NOT EXISTS onward_notes (
     PRIMARY KEY (job_id, name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE IF NOT EXISTS onward_audit (
+    number bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,  -- the order of entries of one instant
+    job_id varchar(64) NOT NULL,                    -- '': it is about no job
+    at bigint NOT NULL,
+    who varchar(200) NOT NULL,
+    act varchar(40) NOT NULL,
+    detail varchar(500) NOT NULL,                   -- the reason that was given
+    ref varchar(200) NOT NULL,                      -- a queue, a schedule, a flow, a larger act; or ''
+    signature varchar(200) NOT NULL,
+    INDEX job_idx (job_id, at),
+    INDEX ref_idx (ref, at),
+    INDEX who_idx (who, at),
+    INDEX at_idx (at)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
 CREATE TABLE IF NOT EXISTS onward_schedules (
     name varbinary(810) NOT NULL PRIMARY KEY,

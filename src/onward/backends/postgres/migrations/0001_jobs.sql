@@ -196,6 +196,24 @@ CREATE TABLE onward_notes (
     PRIMARY KEY (job_id, name)
 );
 
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE onward_audit (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- the order of entries of one instant
+    at bigint NOT NULL,
+    job_id text COLLATE "C" NOT NULL,               -- '': it is about no job
+    who text COLLATE "C" NOT NULL,
+    act text COLLATE "C" NOT NULL,
+    detail text COLLATE "C" NOT NULL,               -- the reason that was given
+    ref text COLLATE "C" NOT NULL,                  -- a queue, a schedule, a flow, a larger act; or ''
+    signature text COLLATE "C" NOT NULL,
+    CONSTRAINT onward_audit_instant CHECK (at BETWEEN 0 AND 253402300799999999)
+);
+
+CREATE INDEX onward_audit_job_idx ON onward_audit (job_id, at, number);
+CREATE INDEX onward_audit_ref_idx ON onward_audit (ref, at, number);
+CREATE INDEX onward_audit_who_idx ON onward_audit (who, at, number);
+CREATE INDEX onward_audit_at_idx ON onward_audit (at, number);
+
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
 CREATE TABLE onward_schedules (
     version bigint NOT NULL,

@@ -10,6 +10,7 @@ local TYPES = {
   queues = 'zset', expiry = 'zset', confirmed = 'zset', ready = 'zset', later = 'zset', expiring = 'zset',
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
   paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
+  audit = 'hash', audited = 'zset', audit_job = 'zset', audit_who = 'zset', audit_ref = 'zset', audit_number = 'string',
   series = 'zset', series_data = 'hash', flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
   deaths = 'zset',
 }

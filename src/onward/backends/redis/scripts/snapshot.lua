@@ -1,6 +1,8 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
--- What a look asks for, at one moment: the counts, the place of one job, rows of samples, the groups of dead jobs.
-local now, most_queues, lines, place_of, at_most, span, most_groups = instant(A[1]), A[2], A[3], A[4], A[5], A[6], A[7]
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
+-- What a look asks for, at one moment: the counts, the place of one job, rows of samples, a page of the audit trail, the groups
+-- of dead jobs.
+local now, most_queues, lines, place_of, at_most, span = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+local page, most_groups = A[7], A[8]
 
 -- Since when the first job of each line of a queue is due: of each rank, and of each lane besides.
 local function oldest_due(queue)
@@ -147,5 +149,5 @@ end
 
 return {
   string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false, span and series() or false,
-  most_groups and groups() or {},
+  page and audit.page(unpack(page)) or false, most_groups and groups() or {},
 }

@@ -172,6 +172,24 @@ CREATE TABLE onward_notes (
     PRIMARY KEY (job_id, name)
 ) STRICT, WITHOUT ROWID;
 
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE onward_audit (
+    number INTEGER PRIMARY KEY,                     -- the order of entries of one instant
+    job_id TEXT NOT NULL,                           -- '': it is about no job
+    at INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    act TEXT NOT NULL,
+    detail TEXT NOT NULL,                           -- the reason that was given
+    ref TEXT NOT NULL,                              -- a queue, a schedule, a flow, a larger act; or ''
+    signature TEXT NOT NULL,
+    CHECK (at BETWEEN 0 AND 253402300799999999)
+) STRICT;
+
+CREATE INDEX onward_audit_job_idx ON onward_audit (job_id, at);
+CREATE INDEX onward_audit_ref_idx ON onward_audit (ref, at);
+CREATE INDEX onward_audit_who_idx ON onward_audit (who, at);
+CREATE INDEX onward_audit_at_idx ON onward_audit (at);
+
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
 CREATE TABLE onward_schedules (
     name TEXT NOT NULL PRIMARY KEY,

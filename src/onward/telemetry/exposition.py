@@ -1,0 +1,89 @@
+"""Metrics as text, for Prometheus and all that reads its format (version 0.0.4).
+
+A label may have any value: what would end its quotes or its line is escaped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from onward.telemetry import families
+from onward.telemetry.families import Family
+from onward.telemetry.numbers import BUCKETS, Histogram, Numbers, Pair
+from onward.version import __version__
+
+__all__ = ["CONTENT_TYPE", "FamilyValues", "MetricValue", "build_info", "exposition", "of_numbers"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+BOUNDS = (*(str(2**power / 1000) for power in range(BUCKETS - 1)), "+Inf")
+"""The upper ends of the buckets in seconds, as labels."""
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class MetricValue(NamedTuple):
+    """A value of a family, with the values of its labels.  A pair is what a summary has: how many, and their sum."""
+
+    labels: tuple[str, ...]
+    value: float | Histogram | tuple[int, float]
+
+
+FamilyValues = tuple[Family, Sequence[MetricValue]]
+
+
+def exposition(parts: Iterable[FamilyValues]) -> str:
+    """Return the text of all families that have samples."""
+    return "".join(f"{line}\n" for family, samples in parts if samples for line in _lines(family, samples))
+
+
+def of_numbers(counted: Mapping[Pair, Numbers]) -> Iterator[FamilyValues]:
+    """Yield the families of what was counted.  A counter that has not moved is 0, so that its first step is seen."""
+    pairs = sorted(counted.items())
+    for name, family in families.COUNTED.items():
+        yield family, [MetricValue(pair, numbers.counters.get(name, 0)) for pair, numbers in pairs]
+    yield families.RUN_SECONDS, _by_queue((queue, numbers.run) for (queue, _), numbers in pairs)
+    yield families.WAIT_SECONDS, _by_queue((queue, numbers.wait) for (queue, _), numbers in pairs)
+
+
+def build_info() -> FamilyValues:
+    """Return what runs here: the version of Onward, and the build that ``ONWARD_BUILD`` names."""
+    build = os.environ.get("ONWARD_BUILD") or __version__
+    return families.BUILD_INFO, [MetricValue((__version__, build), 1)]
+
+
+def _by_queue(times: Iterable[tuple[str, Histogram]]) -> list[MetricValue]:
+    sums: dict[str, Histogram] = {}
+    for queue, histogram in times:
+        sums[queue] = sums[queue].added(histogram) if queue in sums else histogram
+    return [MetricValue((queue,), histogram) for queue, histogram in sums.items()]
+
+
+def _lines(family: Family, samples: Iterable[MetricValue]) -> Iterator[str]:
+    yield f"# HELP {family.name} {family.help}"
+    yield f"# TYPE {family.name} {family.kind}"
+    for labels, value in samples:
+        named = list(zip(family.labels, labels, strict=True))
+        if isinstance(value, Histogram):
+            yield from _histogram(family.name, named, value)
+        elif isinstance(value, tuple):
+            yield _line(f"{family.name}_sum", named, value[1])
+            yield _line(f"{family.name}_count", named, value[0])
+        else:
+            yield _line(family.name, named, value)
+
+
+def _histogram(name: str, labels: list[tuple[str, str]], histogram: Histogram) -> Iterator[str]:
+    below = 0
+    for bound, count in zip(BOUNDS, histogram.buckets, strict=True):
+        below += count
+        yield _line(f"{name}_bucket", [*labels, ("le", bound)], below)
+    yield _line(f"{name}_sum", labels, histogram.total_ms / 1000)
+    yield _line(f"{name}_count", labels, below)
+
+
+def _line(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:
+    text = ",".join(f'{label}="{each.translate(_ESCAPES)}"' for label, each in labels)
+    return f"{name}{{{text}}} {value}" if text else f"{name} {value}"
