@@ -1311,8 +1311,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/flow/walk.py",
-                "self.cursors.lanes[queue, group] = pick.lane",
-                "self.cursors.lanes.setdefault((queue, group), pick.lane)",
+                "self.cursors.lanes[group.cursor] = pick.lane",
+                "self.cursors.lanes.setdefault(group.cursor, pick.lane)",
             ),
         ),
         (f"{ON_MEMORY}::test_keys_take_turns",),
@@ -1323,8 +1323,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/flow/walk.py",
-                "            own = self._walk.lane_room(line.lane)\n            job = line.next(self._share()) if own",
-                "            own = self._walk.job_room(self.name)\n            job = line.next(self._share()) if own",
+                "            if (line.own is None or line.own.is_open) and (line.jobs",
+                "            if all(room.is_open for room in line.rooms) and (line.jobs",
             ),
             Edit(
                 "src/onward/flow/walk.py",
@@ -2202,7 +2202,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M239",
         "a walk that looks twice hands a job out twice",
-        (Edit("src/onward/flow/walk.py", "self._walk.released and job.id not in self._ids)", "self._walk.released)"),),
+        (Edit("src/onward/flow/walk.py", "released and job.id not in self._ids]", "released]"),),
         ("tests/flow/test_walk.py::test_a_job_is_picked_once_though_others_come_back_meanwhile",),
     ),
     Mutant(

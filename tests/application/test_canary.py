@@ -151,7 +151,7 @@ class TestJudging:
         ids = shop.kill(3)
         shop.broken = True
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         assert next(going).happened == "replayed"
         assert jobs.process_once("shop").status == "requeued"  # it waits for its second try
 
@@ -164,7 +164,7 @@ class TestJudging:
         ids = shop.kill(1)
         assert len(jobs.get(ids[0]).errors) == 3
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         jobs.drain("shop")
 
@@ -173,7 +173,7 @@ class TestJudging:
     def test_a_crash_counts(self, jobs, shop, claim_elsewhere):
         ids = shop.kill(3)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         claim_elsewhere(jobs, owner="doomed", queue="shop")
         jobs.backend.reap(owner="doomed")
@@ -184,7 +184,7 @@ class TestJudging:
     def test_a_release_does_not(self, jobs, shop, claim_elsewhere):
         shop.kill(1)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         (lease,) = claim_elsewhere(jobs, queue="shop")
         jobs.backend.release(lease)
@@ -198,7 +198,7 @@ class TestJudging:
         shop = Shop(jobs)
         shop.kill(1)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         jobs.drain("shop")
 

@@ -11,6 +11,7 @@ can write to the store could get any bytes signed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -88,7 +89,7 @@ class Editor:
             raise ArgumentError(
                 f"job {stored.id} has these very arguments: replay it with `onward dead replay {stored.id}`"
             )
-        new_id = edited_id(stored.id, stored.delivery, _ordered(encoded), stored.finished_at or stored.enqueued_at)
+        new_id = self._new_id(stored, encoded)
         edit = Edit(
             id=new_id,
             edited_from=stored.id,
@@ -159,6 +160,12 @@ class Editor:
         # It takes no key from a live job: as with a replay, that one is newer.
         return _replace(envelope, unique_strategy="ignore_new")
 
+    def _new_id(self, stored: StoredJob, payload: bytes) -> str:
+        """Derive the id from a digest of the arguments, which is keyed where encryption is on."""
+        ordered = msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
+        digest = self._keys.encryption.key("edited", stored.id, sha256(ordered).hexdigest()) or ""
+        return edited_id(stored.id, stored.delivery, digest.encode(), stored.finished_at or stored.enqueued_at)
+
     def _lane(self, letter: Letter, payload: bytes) -> tuple[str | None, int | None]:
         """Return the lane of the new arguments, where the old ones said it."""
         of_call, name = self._letters.lanes.of_call, letter.name or letter.job
@@ -221,8 +228,3 @@ def _edited(letter: Letter, changed: dict[str, Any], removed: list[str], payload
     if missing := [name for name in removed if name not in old]:
         raise ArgumentError(f"the job has no argument {missing[0]!r:.60} to unset: it has {', '.join(old) or 'none'}")
     return {**{name: value for name, value in old.items() if name not in removed}, **changed}
-
-
-def _ordered(payload: bytes) -> bytes:
-    """Return arguments so written that the same ones are the same bytes."""
-    return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
