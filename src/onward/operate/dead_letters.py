@@ -31,6 +31,7 @@ from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
 from onward.job.states import State
 from onward.operate.canary import CanaryStep, Size
+from onward.operate.deaths import DeathRecord, death_records
 from onward.operate.editing import Edit
 from onward.operate.pruning import Age, Removed, cutoff
 from onward.operate.triage import Triage
@@ -102,6 +103,13 @@ class DeadLetters:
         """Return a page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
         return [self._records.record(stored) for stored in self._backend.list(query)]
+
+    def groups(self, *, job: str | None = None, at_most: int = 10_000) -> Sequence[DeathRecord]:
+        """Return dead jobs in groups, largest first: those of one name whose last failure is the same one.
+
+        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.
+        """
+        return death_records(self._backend, self._records, job=job, at_most=at_most)
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
