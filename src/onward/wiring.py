@@ -222,6 +222,7 @@ class Parts:
             self.explainer,
             self.registry,
             self._schedule_writer,
+            auditor=self.auditor,
             clock=self.clock,
             settings=HealthSettings(
                 late_after=settings.late_after,
