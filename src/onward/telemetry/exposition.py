@@ -30,6 +30,21 @@ class MetricValue(NamedTuple):
     labels: tuple[str, ...]
     value: float | Histogram | tuple[int, float]
 
+    def numbers(self) -> Iterator[tuple[str, tuple[tuple[str, str], ...], float]]:
+        """Yield the numbers that it is written as: a suffix of the family's name, a label besides, the number."""
+        if isinstance(self.value, Histogram):
+            below = 0
+            for bound, count in zip(BOUNDS, self.value.buckets, strict=True):
+                below += count
+                yield "_bucket", (("le", bound),), below
+            yield "_sum", (), self.value.total_ms / 1000
+            yield "_count", (), below
+        elif isinstance(self.value, tuple):
+            yield "_sum", (), self.value[1]
+            yield "_count", (), self.value[0]
+        else:
+            yield "", (), self.value
+
 
 FamilyValues = tuple[Family, Sequence[MetricValue]]
 
@@ -64,24 +79,10 @@ def _by_queue(times: Iterable[tuple[str, Histogram]]) -> list[MetricValue]:
 def _lines(family: Family, samples: Iterable[MetricValue]) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}"
     yield f"# TYPE {family.name} {family.kind}"
-    for labels, value in samples:
-        named = list(zip(family.labels, labels, strict=True))
-        if isinstance(value, Histogram):
-            yield from _histogram(family.name, named, value)
-        elif isinstance(value, tuple):
-            yield _line(f"{family.name}_sum", named, value[1])
-            yield _line(f"{family.name}_count", named, value[0])
-        else:
-            yield _line(family.name, named, value)
-
-
-def _histogram(name: str, labels: list[tuple[str, str]], histogram: Histogram) -> Iterator[str]:
-    below = 0
-    for bound, count in zip(BOUNDS, histogram.buckets, strict=True):
-        below += count
-        yield _line(f"{name}_bucket", [*labels, ("le", bound)], below)
-    yield _line(f"{name}_sum", labels, histogram.total_ms / 1000)
-    yield _line(f"{name}_count", labels, below)
+    for each in samples:
+        named = tuple(zip(family.labels, each.labels, strict=True))
+        for suffix, more, number in each.numbers():
+            yield _line(f"{family.name}{suffix}", (*named, *more), number)
 
 
 def _line(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:

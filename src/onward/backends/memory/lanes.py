@@ -34,6 +34,10 @@ class MemoryView:
         self.now = now
         self._store = store
 
+    @property
+    def any_gates(self) -> bool:
+        return bool(self._store.gates)
+
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         above = float("-inf") if rank is None else rank
         ready = self._store.ready.get(queue, [])
