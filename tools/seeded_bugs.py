@@ -2587,11 +2587,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{OPERATE}/acts.py",
-                "self._backend.enqueue(envelopes, retried=True)",
-                "self._backend.enqueue(envelopes)",
+                "self._backend.enqueue(envelopes, retried=True, audit=of_old)",
+                "self._backend.enqueue(envelopes, audit=of_old)",
             ),
         ),
-        (f"{EDITING}::TestMadeOnce::test_to_repeat_it_makes_no_second_job",),
+        (f"{EDITING}::TestMadeOnce::test_a_lost_answer_makes_no_second_job",),
     ),
     Mutant(
         "M316",

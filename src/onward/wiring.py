@@ -191,7 +191,14 @@ class Parts:
 
     def _make_triage(self) -> None:
         records, finder = self._records, Finder(self.inspection, self._records, self.clock)
-        acts = Acts(self.backend, self.inspection, self.client, records, self.telemetry)
+        acts = Acts(
+            self.backend,
+            self.inspection,
+            self.client,
+            records=records,
+            telemetry=self.telemetry,
+            auditor=self.auditor,
+        )
         self.bulk = Bulk(finder, acts)
         self.dead_letters.triage = Triage(
             Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),

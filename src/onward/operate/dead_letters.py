@@ -184,13 +184,15 @@ class DeadLetters:
         steps: Sequence[Size] = (1, 10, "all"),
         patience: Duration = "10m",
         rate: str = "50/s",
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[CanaryStep]:
         """Replay the dead jobs that match a filter: one, then ten, then the rest, and none after one that fails again.
 
         Each step is waited for.  ``patience``: how long, if no job ends.  ``rate``: of the last step.  To stop the iterator
-        stops the canary; what it did not replay is still dead.
+        stops the canary; what it did not replay is still dead.  ``by`` and ``reason``: for the audit trail.
         """
-        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate)
+        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate, by=by, reason=reason)
 
     def edit(
         self,
@@ -200,12 +202,16 @@ class DeadLetters:
         unset: Sequence[str] = (),
         payload: Any = msgspec.UNSET,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Edit:
         """Enqueue a dead job with other arguments, as a new job that is signed like any other; the old one stays dead.
 
-        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.
+        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.  The audit trail of
+        the old job names the new one; ``by`` says who did it, if not a program, and ``reason`` why.
         """
-        return self.triage.editor.edit(job_id, set=set, unset=unset, payload=payload, dry_run=dry_run)
+        given = {"set": set, "unset": unset, "payload": payload}
+        return self.triage.editor.edit(job_id, **given, dry_run=dry_run, by=by, reason=reason)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
         """Put a payload that failed elsewhere on the dead-letter queue.  False if there is none, or that failed."""
