@@ -151,7 +151,7 @@ class TestJobs:
             group = DeathGroup(job="send", fingerprint="3fa9c2d1e0b7", count=count, first=first, last=last)
             return found("dying", dying=[DyingGroup(group, lately, looked_at or count, "Timeout", "v2")])
 
-        fix = "onward dead canary --job send  # once the cause is mended"
+        fix = "onward dead canary --job send  # once the cause is fixed"
         assert told(died(1, first_ago=HOUR, lately=1)) == ("warn", fix)
         assert "1 job 'send' has died of Timeout within 1 h, first in build v2" in died(1, first_ago=0, lately=1).detail
         assert died(3, first_ago=HOUR + 1, lately=2).status == "ok"

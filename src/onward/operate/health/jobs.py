@@ -76,7 +76,7 @@ def dying(found: Findings) -> Check:
         since = f", first in build {each.build}" if each.build else ""
         text = f"{counted(group.count, f'job {group.job!r} has', f'jobs {group.job!r} have')} died{of}"
         text += f" within {within}{since}" if is_new else f", at least nine of ten within {within}{since}"
-        fix = f"onward dead canary --job {group.job}  # once the cause is mended"
+        fix = f"onward dead canary --job {group.job}  # once the cause is fixed"
         problems.append(Problem("fail" if has_grown else "warn", f"{group.job} {group.fingerprint}", text, fix))
     return verdict("dying", f"no group of deaths is new or has grown tenfold within {within}", problems)
 
