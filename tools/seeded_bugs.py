@@ -34,9 +34,12 @@ FLOWS = "tests/application/test_flows.py"
 GATE = "src/onward/operate/deploy"
 CHECKS = "tests/application/test_check_deploy.py"
 OPERATE = "src/onward/operate"
+HEALTH = f"{OPERATE}/health"
+OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
 BULK = "tests/application/test_bulk.py"
 EDITING = "tests/application/test_editing.py"
+AUDIT = "tests/application/test_audit.py"
 BOARDS = "tests/supervisor/test_boards.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
@@ -451,9 +454,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/attempt/prepare.py",
-                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
+                '    if has_waited(lease, runtime):\n        failure = stated("UnknownJob", reason, UNKNOWN)\n',
                 "    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n"
-                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
+                '    if has_waited(lease, runtime):\n        failure = stated("UnknownJob", reason, UNKNOWN)\n',
             ),
         ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
@@ -2586,11 +2589,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{OPERATE}/acts.py",
-                "self._backend.enqueue(envelopes, retried=True)",
-                "self._backend.enqueue(envelopes)",
+                "self._backend.enqueue(envelopes, retried=True, audit=of_old)",
+                "self._backend.enqueue(envelopes, audit=of_old)",
             ),
         ),
-        (f"{EDITING}::TestMadeOnce::test_to_repeat_it_makes_no_second_job",),
+        (f"{EDITING}::TestMadeOnce::test_a_lost_answer_makes_no_second_job",),
     ),
     Mutant(
         "M316",
@@ -2629,6 +2632,193 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/application/test_filters.py::TestPages::test_a_search_stops_after_so_many_jobs_and_says_where_to_go_on",
         ),
+    ),
+    Mutant(
+        "M320",
+        "an act that changed nothing leaves an entry",
+        (
+            Edit(
+                "src/onward/contract/audit.py",
+                "        return []\n    return [\n",
+                "        changed = ()\n    return [\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_an_act_that_changed_nothing_leaves_no_entry[cancel]",),
+    ),
+    Mutant(
+        "M321",
+        "an entry is stored in a transaction of its own",
+        (
+            Edit(
+                "src/onward/backends/sql/audit.py",
+                "self._store_audit(tx, audit, changed(result))",
+                "self._write(lambda own: self._store_audit(own, audit, changed(result)))",
+            ),
+        ),
+        ("tests/application/test_audit_killed.py::test_both_are_there_or_neither_is[postgres-after]",),
+    ),
+    Mutant(
+        "M322",
+        "entries stay when their job is pruned",
+        (Edit(f"{SQLITE}/inspection.py", '            tx.ask("forget_audit", ids=list(doomed))\n', ""),),
+        (
+            f"{ON_SQLITE}::test_entries_are_pruned_with_their_job",
+            f"{ON_SQLITE}::test_entries_are_purged_with_their_job",
+        ),
+    ),
+    Mutant(
+        "M323",
+        "entries of jobs are dropped after ninety days, too",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql", "WHERE job_id = '' AND at <= :now - :kept_for", "WHERE at <= :now - :kept_for"
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_of_no_job_are_kept_for_ninety_days",),
+    ),
+    Mutant(
+        "M324",
+        "the signature of an entry does not bind its job",
+        (
+            Edit(
+                "src/onward/client/auditing.py",
+                "return entry.who, entry.act, entry.job_id, str(entry.at)",
+                "return entry.who, entry.act, str(entry.at)",
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_the_signature_of_one_job_is_none_for_another",),
+    ),
+    Mutant(
+        "M325",
+        "the secrets of a job are kept in a reason",
+        (Edit("src/onward/client/auditing.py", "            reason = scrub(reason)\n", "            scrub(reason)\n"),),
+        (f"{AUDIT}::TestWhatIsKept::test_the_secrets_of_a_job_are_not_in_a_reason[memory]",),
+    ),
+    Mutant(
+        "M326",
+        "a job that was asked to cancel before gets another entry",
+        (Edit(f"{SQLITE}/inspection.py", "[*(found.keys() - asked)] or None", "[*found] or None"),),
+        (f"{ON_SQLITE}::test_a_job_that_was_asked_to_cancel_before_is_not_changed_again",),
+    ),
+    Mutant(
+        "M327",
+        "entries are lost when their job goes to another store",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                '            self._insert(tx, "store_audit", audit_rows(entries))\n',
+                "",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_go_with_their_job_to_another_store",),
+    ),
+    Mutant(
+        "M328",
+        "a page of the audit trail on Redis begins with the last entry of the page before",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "local from = rank and rank + 1 or",
+                "local from = rank and rank or",
+            ),
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "struct.unpack('>I8', each) < number",
+                "struct.unpack('>I8', each) <= number",
+            ),
+        ),
+        (f"{ON_REDIS}::test_pages_go_from_the_newest_to_the_oldest",),
+    ),
+    Mutant(
+        "M329",
+        "an entry that was changed is not shown as altered",
+        (
+            Edit(
+                "src/onward/security/signing.py",
+                'return "verified" if is_right else "altered"',
+                'return "verified" if is_right else "unknown"',
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_an_entry_that_was_changed_is_shown_as_altered[who = 'bob']",),
+    ),
+    Mutant(
+        "M350",
+        "a queue that no live worker serves is served by a dead one",
+        (Edit(f"{HEALTH}/findings.py", "if each.session.expires_at > self.now]", "]"),),
+        (
+            f"{OF_HEALTH}::TestQueues::test_one_that_no_live_worker_serves_warns_at_once_and_fails_after_five_minutes",
+            f"{OF_HEALTH}::TestWorkers::test_a_dead_worker_is_no_second_build",
+        ),
+    ),
+    Mutant(
+        "M351",
+        "a queue that has a time of its own is late by that of all",
+        (Edit(f"{HEALTH}/findings.py", "self.queue_late_after.get(queue, self.late_after)", "self.late_after"),),
+        (f"{OF_HEALTH}::TestQueues::test_a_queue_may_have_a_time_of_its_own",),
+    ),
+    Mutant(
+        "M352",
+        "the first problem decides about a check, not the worst",
+        (Edit(f"{HEALTH}/verdict.py", "_WORST_FIRST[problem.status]", "0"),),
+        (f"{OF_HEALTH}::TestAll::test_the_worst_decides_and_its_fix_is_named",),
+    ),
+    Mutant(
+        "M353",
+        "a schedule that left the code is late until it is removed",
+        (Edit(f"{HEALTH}/schedules.py", "and _has_left(found, schedule)", "and False"),),
+        (f"{OF_HEALTH}::TestSchedules::test_one_that_left_the_code_is_not",),
+    ),
+    Mutant(
+        "M354",
+        "a worker is blamed for keys that it has read again meanwhile",
+        (Edit(f"{HEALTH}/workers.py", " and not description.key_file", ""),),
+        (
+            (
+                f"{OF_HEALTH}::TestWorkers::"
+                "test_a_worker_that_reads_its_key_file_again_is_not_blamed_for_what_it_said_at_its_start"
+            ),
+        ),
+    ),
+    Mutant(
+        "M355",
+        "the time that a question took counts as a difference of clocks",
+        (Edit(f"{HEALTH}/workers.py", " - found.asked_for", ""),),
+        (f"{OF_HEALTH}::TestWorkers::test_clocks_may_differ_by_two_seconds_and_by_how_long_the_question_took",),
+    ),
+    Mutant(
+        "M356",
+        "a check that fails for one queue more is not told",
+        (Edit(f"{HEALTH}/changes.py", " or not set(now.about) <= set(before.about)", ""),),
+        (f"{OF_HEALTH}::TestChanges::test_one_queue_more_is_told_and_one_less_is_not",),
+    ),
+    Mutant(
+        "M357",
+        "every late queue is explained, however many there are",
+        (Edit(f"{HEALTH}/asking.py", "_EXPLAINED = 3 ", "_EXPLAINED = 1000 "),),
+        (f"{OF_HEALTH}::TestAsking::test_at_most_three_late_queues_and_three_parked_names_are_explained",),
+    ),
+    Mutant(
+        "M358",
+        "onward health passes if a check warns, however strict",
+        (Edit("src/onward/cli/health.py", '{"fail", "warn"} if args.strict', '{"fail"} if args.strict'),),
+        (
+            (
+                "tests/cli/test_health.py::TestTable::"
+                "test_a_check_that_fails_is_a_failure_and_a_warning_is_one_if_it_is_strict"
+            ),
+        ),
+    ),
+    Mutant(
+        "M359",
+        "onward top pauses a queue without a question",
+        (
+            Edit(
+                "src/onward/cli/top_view.py",
+                'key not in ("y", "Y")',
+                'key == "x"',
+            ),
+        ),
+        ("tests/cli/test_top.py::TestLive::test_p_pauses_the_chosen_queue_when_that_is_confirmed",),
     ),
     Mutant(
         "M340",

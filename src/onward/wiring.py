@@ -191,11 +191,19 @@ class Parts:
 
     def _make_triage(self) -> None:
         records, finder = self._records, Finder(self.inspection, self._records, self.clock)
-        acts = Acts(self.backend, self.inspection, self.client, records, self.telemetry)
+        acts = Acts(
+            self.backend,
+            self.inspection,
+            self.client,
+            records=records,
+            telemetry=self.telemetry,
+            auditor=self.auditor,
+        )
         self.bulk = Bulk(finder, acts)
         self.dead_letters.triage = Triage(
             Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),
             Editor(self.inspection, self.client, self.keys, acts=acts, records=records, clock=self.clock),
+            finder,
         )
 
     def _known_settings(self) -> KnownSettings:
@@ -215,6 +223,7 @@ class Parts:
             self.explainer,
             self.registry,
             self._schedule_writer,
+            auditor=self.auditor,
             clock=self.clock,
             settings=HealthSettings(
                 late_after=settings.late_after,

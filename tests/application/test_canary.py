@@ -246,6 +246,20 @@ class TestWaiting:
         assert set(shop.states(ids[1:])) == {State.DISCARDED}
 
 
+def test_the_audit_trail_tells_of_it_and_of_each_job(jobs, shop):
+    ids = shop.kill(3)
+
+    going = jobs.dead_letters.canary("queue:shop", steps=(1, 1), by="ann", reason="fixed")
+    next(going)
+    jobs.drain("shop")
+    assert [next(going).happened, next(going).happened] == ["passed", "replayed"]
+    going.close()
+
+    (act,) = jobs.audit(act="canary")
+    assert (act.who, act.detail) == ("ann", "queue:shop; fixed")
+    assert sorted(entry.job_id for entry in jobs.audit(ref=act.ref)) == ["", *ids[:2]]
+
+
 class TestWhichJobs:
     def test_none_is_none(self, jobs):
         (only,) = jobs.dead_letters.canary("queue:shop")

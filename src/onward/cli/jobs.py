@@ -97,7 +97,7 @@ def cancel(app: Onward, args: Namespace) -> int:
     """Cancel jobs that wait, and ask those that run to stop."""
     if _by_filter(args):
         wording = bulk.Wording("cancel", "cancel", "cancelled", "cancelling")
-        return bulk.run(app, args, args.filter, wording, reason=args.reason or BY_REQUEST)
+        return bulk.run(app, args, args.filter, wording)
 
     def stop(record: JobRecord) -> tuple[bool, str]:
         match app.cancel(record.id, args.reason or BY_REQUEST, by=who_acts(args)):

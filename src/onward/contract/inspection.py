@@ -11,6 +11,7 @@ import msgspec
 from onward.contract.audit import Audit
 from onward.contract.snapshot import Look, Snapshot
 from onward.contract.values import StoredJob
+from onward.errors import OptionError
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
@@ -28,7 +29,10 @@ __all__ = [
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects jobs.  Pages go by id, and ids rise with the time of enqueueing; tombstones are never listed."""
+    """Selects jobs.  Pages go by id, and ids rise with the time of enqueueing; tombstones are never listed.
+
+    A fingerprint selects dead jobs of the job that is named besides: one group.
+    """
 
     ids: tuple[str, ...] | None = None
     states: frozenset[State] | None = None
@@ -36,9 +40,17 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None = None
     flow: str | None = None  # of stores that keep flows
     node: str | None = None  # of that flow
+    fingerprint: str | None = None  # of stores that group dead jobs
     after: str | None = None  # the last id of the page before
+    until: str | None = None  # the highest id: what is enqueued later is left out
     limit: int = 100
     newest_first: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is not None and self.job is None:
+            raise OptionError(
+                f"fingerprint={self.fingerprint!r:.60}: a group is a job and a fingerprint: name the job, too"
+            )
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +163,7 @@ class Inspection(Protocol):
           in the first lines of each queue, sixteen priorities and sixteen lanes.
         - ``place_of``: one job, as `get` returns it, with how many available jobs come before it in its line, counted up
           to ``at_most``; which other jobs hold its keys; and how much of its limits is used.
+        - ``deaths``: the first hundred groups of discarded jobs, by name and fingerprint, each counted up to ``at_most``.
         - ``audit``: a page of the audit trail, where the store declares `audit`.
         - ``series``: the rows of samples that began from the first instant until before the second, by time and reporter;
           no more than ``at_most``.

@@ -17,7 +17,7 @@ import msgspec
 
 from onward.attempt.attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
-from onward.base.clock import Clock
+from onward.base.clock import Clock, from_micros
 from onward.base.durations import Duration
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
@@ -31,6 +31,8 @@ from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
 from onward.job.states import State
 from onward.operate.canary import CanaryStep, Size
+from onward.operate.death_details import DeathDetail, detail_of, narrowed
+from onward.operate.deaths import DeathRecord, death_records
 from onward.operate.editing import Edit
 from onward.operate.pruning import Age, Removed, cutoff
 from onward.operate.triage import Triage
@@ -102,6 +104,24 @@ class DeadLetters:
         """Return a page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
         return [self._records.record(stored) for stored in self._backend.list(query)]
+
+    def groups(
+        self, *, job: str | None = None, queue: str | None = None, since: Age | None = None, at_most: int = 10_000
+    ) -> Sequence[DeathRecord]:
+        """Return dead jobs in groups, largest first: those of one name whose last failure is the same one.
+
+        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.  With ``queue``, or with
+        ``since``, those that died there or since then: of each group the newest 2,000 are looked at.
+        """
+        groups = death_records(self._backend, self._records, job=job, at_most=at_most)
+        if queue is None and since is None:
+            return groups
+        instant = None if since is None else from_micros(cutoff(since, self._clock))
+        return narrowed(self.triage.finder, groups, queue=queue, since=instant)
+
+    def group(self, fingerprint: str, *, job: str | None = None) -> DeathDetail:
+        """Return what the newest jobs of a group tell: the traceback, hosts and builds, and three of them."""
+        return detail_of(self.triage.finder, fingerprint, job)
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
@@ -176,13 +196,15 @@ class DeadLetters:
         steps: Sequence[Size] = (1, 10, "all"),
         patience: Duration = "10m",
         rate: str = "50/s",
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[CanaryStep]:
         """Replay the dead jobs that match a filter: one, then ten, then the rest, and none after one that fails again.
 
         Each step is waited for.  ``patience``: how long, if no job ends.  ``rate``: of the last step.  To stop the iterator
-        stops the canary; what it did not replay is still dead.
+        stops the canary; what it did not replay is still dead.  ``by`` and ``reason``: for the audit trail.
         """
-        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate)
+        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate, by=by, reason=reason)
 
     def edit(
         self,
@@ -192,12 +214,16 @@ class DeadLetters:
         unset: Sequence[str] = (),
         payload: Any = msgspec.UNSET,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Edit:
         """Enqueue a dead job with other arguments, as a new job that is signed like any other; the old one stays dead.
 
-        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.
+        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.  The audit trail of
+        the old job names the new one; ``by`` says who did it, if not a program, and ``reason`` why.
         """
-        return self.triage.editor.edit(job_id, set=set, unset=unset, payload=payload, dry_run=dry_run)
+        given = {"set": set, "unset": unset, "payload": payload}
+        return self.triage.editor.edit(job_id, **given, dry_run=dry_run, by=by, reason=reason)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
         """Put a payload that failed elsewhere on the dead-letter queue.  False if there is none, or that failed."""

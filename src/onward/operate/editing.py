@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Inspection, StoredJob
+from onward.backend import AuditQuery, Inspection, Look, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import edited_id
 from onward.client.client import Client
@@ -33,6 +33,7 @@ from onward.security.keys import Keys
 __all__ = ["EDITED_FROM", "Change", "Edit", "Editor"]
 
 EDITED_FROM = "onward.edited_from"  # in the meta of the new job: the id of the old one
+_PROGRAM = "program"  # who acts, if no person is named
 _replace = msgspec.structs.replace
 
 
@@ -54,6 +55,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
     checked: bool  # whether the arguments were compared with the job's signature, which is known here
     enqueued: bool = False  # False: it was asked for the difference only, or another job holds the unique key
+    repeated: bool = False  # it was enqueued before, and not again
     held_by: str | None = None  # the live job that holds the unique key
 
 
@@ -78,6 +80,8 @@ class Editor:
         unset: Sequence[str] = (),
         payload: Any = msgspec.UNSET,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Edit:
         """Enqueue a dead job with other arguments."""
         stored = self._dead(job_id)
@@ -99,7 +103,9 @@ class Editor:
         envelope = self._sealed(letter, new_id, encoded, places_in(given))
         if dry_run:
             return edit
-        answer = self._acts.enqueue(envelope)
+        if self._was_made(stored.id, new_id):
+            return _replace(edit, enqueued=True, repeated=True)
+        answer = self._acts.enqueue_edited(envelope, stored.id, by=by or _PROGRAM, reason=reason)
         held_by = answer.existing_id if answer.existing_id != new_id else None
         return _replace(edit, enqueued=held_by is None, held_by=held_by)
 
@@ -112,6 +118,13 @@ class Editor:
         if stored.tombstone:
             raise OptionError(f"only a tombstone is left of job {stored.id}: enqueue it anew")
         return stored
+
+    def _was_made(self, old_id: str, new_id: str) -> bool:
+        """Return whether the audit trail of the old job names the new one: that may have ended and be removed."""
+        if not self._acts.keeps_audit:
+            return False
+        query = AuditQuery(job_id=old_id, ref=new_id, act="edit", limit=1)
+        return bool(self._inspection.look(Look(audit=query)).audit)
 
     def _opened(self, stored: StoredJob) -> Letter:
         """Return the letter in the clear, verified where that is required.  Raises if this process could not sign it."""

@@ -23,7 +23,8 @@ from onward.base.clock import SECOND
 from onward.base.durations import instant, seconds
 from onward.base.ids import earliest_id
 from onward.base.names import suggestion
-from onward.errors import InvalidTime, OptionError, Unsupported
+from onward.errors import InvalidTime, OptionError
+from onward.job.secrets import MASK, is_telling
 from onward.job.states import State
 
 __all__ = ["STATE_WORDS", "WORDS", "Candidate", "Filter", "FilterError", "parse", "quoted"]
@@ -33,7 +34,7 @@ WORDS: Mapping[str, str] = {
     "state": "a state, or several: state:dead, state:scheduled,retryable",
     "queue": "a queue; * stands for any text: queue:tenant.*",
     "job": "a job name: job:send_*",
-    "group": "a group of deaths, as `onward dead groups` names it",
+    "group": "a group of dead jobs, as `onward dead groups` names it, or the beginning of that",
     "since": "enqueued since then: since:2h, since:2030-01-31T12:00Z",
     "until": "enqueued until then: until:10m",
     "ended-since": "ended since then",
@@ -100,6 +101,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter that was read.  Ids in between ``first`` and ``beyond`` match; the latter is the first that does not."""
 
     text: str
+    shown: str = ""  # the text without what it says of secrets, for the audit trail
     states: frozenset[State] | None = None
     queue: str | None = None
     job: str | None = None
@@ -115,13 +117,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def query(self, *, after: str | None, limit: int, newest_first: bool) -> Query:
         """Return what the store is asked for one page of a walk by id."""
-        if self.group is not None:
-            raise Unsupported("this store keeps no groups of deaths: leave group out")
         start = self.beyond if newest_first else _before(self.first)
         return Query(
             states=self.states,
             queue=self.queue,
             job=self.job,
+            fingerprint=self.group,
             after=start if after is None else after,
             limit=limit,
             newest_first=newest_first,
@@ -159,12 +160,18 @@ def parse(text: str, now: int) -> Filter:
         raise OptionError(f"a filter is text such as 'state:dead queue:mail', not {type(text).__name__}")
     if len(text) > _LONGEST:
         raise FilterError(_LONGEST + 1, f"it has {len(text):,} characters, and the limit is {_LONGEST:,}: shorten it")
-    found = _Reading(now)
+    found, shown = _Reading(now), list[str]()
     for number, term in enumerate(_terms(text), start=1):
         if number > _MOST:
             raise FilterError(term.column, f"it has more than {_MOST} words: leave some out")
         found.add(term)
-    return found.filter(text)
+        shown.append(_shown(term))
+    return msgspec.structs.replace(found.filter(text), shown=" ".join(shown))
+
+
+def _shown(term: _Term) -> str:
+    word = ".".join((term.word, *term.path)) + ":" if term.word else ""
+    return word + (MASK if any(map(is_telling, term.path)) else quoted(term.value))
 
 
 def quoted(value: str) -> str:
@@ -271,7 +278,7 @@ def _read_name(reading: _Reading, term: _Term) -> None:
         reading.names[word] = term.value
         return
     if word == "group":
-        raise FilterError(term.at, "a group is named whole: `onward dead groups` lists them")
+        raise FilterError(term.at, "a group is named by its beginning, without *: `onward dead groups` lists them")
     matches, is_queue = _like(term.value), word == "queue"
     reading.tests.append(lambda each: matches(each.stored.queue if is_queue else each.stored.job))
 

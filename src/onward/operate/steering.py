@@ -71,15 +71,16 @@ class SteersJobs:
         *,
         until: Until | None = None,
         limit: int | None = None,
-        reason: str = BY_REQUEST,
         fresh: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[BulkProgress]:
         """Retry, cancel, replay or purge all jobs that match a filter, 500 in a write; to stop the iterator stops it.
 
-        ``until``: of the preview, so that no job is changed that came later.  ``reason``: of a cancel.  ``fresh``: of a
-        replay, without notes.
+        ``until``: of the preview, so that no job is changed that came later.  ``fresh``: of a replay, without notes.  ``by``
+        and ``reason``: for the audit trail; that of a cancel is kept with the jobs, too.
         """
-        return self._bulk.run(act, filter, until=until, limit=limit, reason=reason, fresh=fresh)
+        return self._bulk.run(act, filter, until=until, limit=limit, fresh=fresh, by=by, reason=reason)
 
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is: the one reason that binds, what to type, and when it passes by itself."""

@@ -60,13 +60,29 @@ def plan(connection):
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
     tables = (
         *("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "onward_series"),
-        *("job", "done", "run", "hold", "gate"),
+        *("job", "done", "run", "hold", "gate", "onward_audit", "entry"),
     )
 
     walks = [step for step in plan(name) if step.startswith("SCAN") and step.split()[1] in tables]
 
     # The sweep for orphans walks the leases, not the jobs.
     assert walks in ([], ["SCAN onward_jobs USING INDEX onward_jobs_owner_idx"])
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("audit_of_job", "onward_audit_job_idx (job_id=? AND at<?)"),
+        ("audit_about", "onward_audit_ref_idx (ref=? AND at<?)"),
+        ("audit_by", "onward_audit_who_idx (who=? AND at<?)"),
+        ("audit_newest", "onward_audit_at_idx (at<?)"),
+        ("audit_among", "onward_audit_job_idx (job_id=?)"),
+        ("forget_audit", "onward_audit_job_idx (job_id=?)"),
+        ("drop_old_audit", "onward_audit_job_idx (job_id=? AND at<?)"),
+    ],
+)
+def test_a_page_of_the_audit_trail_walks_an_index_of_its_own(plan, name, index):
+    assert any(step.endswith(index) for step in plan(name)), plan(name)
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - SORTING))
@@ -133,6 +149,18 @@ def test_no_statement_sorts(plan, name):
         ("schedules_seen", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
         ("take_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("page_oldest", "SEARCH onward_finished USING INDEX onward_finished_discarded_idx (id>?)"),
+        ("deaths", "SEARCH next USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint>?)"),
+        ("deaths", "SEARCH next USING COVERING INDEX onward_finished_deaths_idx (job>?)"),
+        ("deaths", "SEARCH died USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint=?)"),
+        ("deaths", "SEARCH newest USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint=?)"),
+        (
+            "page_of_group_oldest",
+            "SEARCH onward_finished USING INDEX onward_finished_deaths_idx (job=? AND fingerprint=? AND id>?)",
+        ),
+        (
+            "page_of_group_newest",
+            "SEARCH onward_finished USING INDEX onward_finished_deaths_idx (job=? AND fingerprint=? AND id<?)",
+        ),
         ("leave_members", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("flows_to_look_at", "SEARCH onward_jobs USING COVERING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
         (

@@ -323,6 +323,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         notes=store.notes,
         schedules=store.schedules,
         flows=store.flows,
+        groups_deaths=store.groups_deaths,
         audit=store.audit,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,

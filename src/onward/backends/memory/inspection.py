@@ -196,6 +196,8 @@ class MemoryInspection:
 
     def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[MemoryJob]:
         states = within if query.states is None else within & query.states
+        if query.fingerprint is not None:
+            states &= {State.DISCARDED}
         live, finished = self._store.live, self._store.finished
         found = 0
         for job_id in sorted(live.keys() | finished.keys(), reverse=query.newest_first):
@@ -213,6 +215,8 @@ class MemoryInspection:
                 and query.job in (None, job.envelope.job)
                 and query.flow in (None, job.envelope.flow)
                 and query.node in (None, job.envelope.node)
+                and query.fingerprint in (None, self._store.deaths.fingerprint_of(job_id))
+                and (query.until is None or job_id <= query.until)
                 and (query.after is None or (job_id < query.after if query.newest_first else job_id > query.after))
             ):
                 found += 1
@@ -246,7 +250,7 @@ class MemoryInspection:
         return job is not None and job.tombstone
 
     def _forget(self, job: MemoryJob) -> None:
-        del self._store.finished[job.id]
+        self._store.forget(job.id)
         self._store.runs.pop(job.id, None)
         self._store.flows.forgotten(job.envelope, job.id)
         if job.id not in self._store.live:  # else they belong to the job that was enqueued again under its id

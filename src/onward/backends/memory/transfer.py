@@ -83,12 +83,12 @@ class MemoryTransfer:
         holder = store.unique.get(job.unique_key or "") if job.key_held else None
         if holder is not None:
             return Restored(job.id, stored=False, holder=holder)
-        if job.is_finished:
-            store.finished[job.id] = _row(job)
-        else:
-            store.add(_row(job), with_key=job.key_held)
         if job.runs:
             store.runs[job.id] = {run.token: run for run in job.runs}
+        if job.is_finished:
+            store.keep(_row(job))
+        else:
+            store.add(_row(job), with_key=job.key_held)
         if notes:
             store.notes[job.id] = {note.name: note for note in notes}
         return Restored(job.id)
@@ -103,7 +103,7 @@ class MemoryTransfer:
         ):
             return False
         if seen.is_finished:
-            del self._store.finished[job.id]
+            self._store.forget(job.id)
         else:
             self._store.remove(job)
         if self._store.find(job.id) is None:

@@ -15,11 +15,11 @@ import msgspec
 
 from onward.backend import (
     Audit,
-    Capabilities,
     Enqueued,
     Envelope,
     Held,
     Lease,
+    RanBy,
     Reaped,
     Renewal,
     Session,
@@ -155,8 +155,10 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
 
         return self._write(look)
 
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
-        told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
+        told = msgspec.structs.asdict(failure) | {"ran_by": None if by is None else by.encoded()}
         fence = {"id": lease.envelope.id, "token": lease.token}
         return self._write(
             lambda tx: tx.ask("note_after_completion", **fence, **told, duration_ms=duration_ms).count > 0
@@ -179,10 +181,6 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True, audit=True)
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
         """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""

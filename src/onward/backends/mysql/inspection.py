@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from onward.backend import Audit, Hold, Lease, Overview, Query, QueuePage, Replayed
+from onward.backend import Audit, DeathGroup, Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
+from onward.backends.mysql.deaths import death_groups
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.flows import forget_members
 from onward.backends.mysql.lanes import restore_stripes
@@ -37,6 +38,9 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
 
     def _overview(self, tx: Transaction, at_most: int, now: int) -> Overview:
         return overview.overview(tx, at_most, now)
+
+    def _deaths(self, tx: Transaction, at_most: int) -> list[DeathGroup]:
+        return death_groups(tx, at_most)
 
     def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
         return tx.ask("holds", keys=keys).rows()

@@ -10,15 +10,13 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
-import msgspec
-
 from onward.backend import (
     Audit,
-    Capabilities,
     Enqueued,
     Envelope,
     Held,
     Lease,
+    RanBy,
     Renewal,
     Settled,
     Settlement,
@@ -144,7 +142,9 @@ class PostgresBackend(
 
         return self._write(look, pipelined=False)
 
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
         return bool(
             self._ask(
                 "note_after_completion",
@@ -154,6 +154,8 @@ class PostgresBackend(
                 kind=failure.kind,
                 message=failure.message,
                 traceback=failure.traceback,
+                fingerprint=failure.fingerprint,
+                ran_by=None if by is None else by.encoded(),
             )
         )
 
@@ -178,10 +180,6 @@ class PostgresBackend(
         return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True, audit=True)
 
     def _count_claims_under_way(self, queue: str) -> None:
         # A claim that began before the limit was committed gave its jobs no lane, and its leases were not there yet to be

@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -51,7 +49,6 @@ _TRIES = 5  # servers tried in turn before a call gives up
 _LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
 _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True, flows=True, audit=True) for each in (DURABLE, LOSSY))
 _NO_CLAIM = Claim(queues=(), limit=0)
 _WALK = -2  # the answer of `look` where queues have lanes
 
@@ -86,7 +83,7 @@ class RedisBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.server.durable else _LOSSY
+        return DURABLE if self._connections.server.durable else LOSSY
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():

@@ -23,6 +23,7 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
 from onward.backends.redis.audit import AUDIT_KEPT_FOR, given, of_jobs
+from onward.backends.redis.deaths import died_as
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.overview import NUMBERS, RedisOverview, counted, number
 from onward.backends.redis.showing import shown_name
@@ -184,18 +185,29 @@ class RedisInspection(RedisOverview):
     def _matching(self, query: Query, within: frozenset[State], *, whole: bool = False) -> Iterator[StoredJob]:
         """Yield jobs in the order of ids, each read at one moment.  ``whole``: raise for records that no index names."""
         states = within if query.states is None else within & query.states
+        if query.fingerprint is not None:
+            states &= {State.DISCARDED}
         found = self._named(query, states) if query.ids is not None else self._walk(query, states, whole=whole)
         for left, job in zip(range(query.limit, 0, -1), found, strict=False):
             assert left > 0
+            if query.until is not None and job.id > query.until:
+                return  # oldest first: the others are beyond it, too
             yield job
 
     def _walk(self, query: Query, states: frozenset[State], *, whole: bool) -> Iterator[StoredJob]:
         after, left = query.after, query.limit
+        if query.until is not None and query.newest_first:
+            last = f"{query.until}!"  # no id goes on with a lower character
+            after = last if after is None else min(after, last)
         numbers = sorted(NUMBERS[state] for state in states)
         members = () if query.flow is None else (query.flow, self._nodes_asked_for(query.flow, query.node))
         while numbers and left > 0:
             bounds = after, query.newest_first, min(left, _STRETCH), _STRETCH
-            found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
+            if query.fingerprint is None:
+                found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
+            else:
+                group = query.job, query.fingerprint, query.queue, query.flow, query.node
+                found, last, hides = self._run("walk_group", *group, *bounds)
             if hides and whole:
                 raise _Hidden
             for shown in found:
@@ -213,7 +225,8 @@ class RedisInspection(RedisOverview):
         if query.after is not None:
             ids = [each for each in ids if (each < query.after if query.newest_first else each > query.after)]
         for batch in _batches(ids):
-            for job in map(showing.shown_job, self._run("pick", batch, states <= FINISHED)):
+            for shown in self._run("pick", batch, states <= FINISHED):
+                job = showing.shown_job(shown)
                 if (
                     job.state in states
                     and not job.tombstone
@@ -221,6 +234,8 @@ class RedisInspection(RedisOverview):
                     and query.job in (None, job.job)
                     and query.flow in (None, job.flow)
                     and query.node in (None, job.node)
+                    and (query.fingerprint is None or died_as(shown[1]) == query.fingerprint)
+                    and (query.until is None or job.id <= query.until)
                 ):
                     yield job
 

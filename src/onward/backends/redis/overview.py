@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from onward.backend import (
+    DEATH_GROUPS,
     OVERVIEW_QUEUES,
     AuditEntry,
     AuditQuery,
@@ -25,6 +26,7 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import showing
 from onward.backends.redis.audit import asked_for, entries_of
+from onward.backends.redis.deaths import death_groups
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
 from onward.backends.redis.samples import series_rows
@@ -54,15 +56,17 @@ class RedisOverview:
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
         queues = OVERVIEW_QUEUES if look.counts else None
-        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series)
-        page = () if look.audit is None else (asked_for(look.audit),)
-        now, seen, found, series, *entries = self._run("snapshot", self._now(), *asked, *page)
+        page = None if look.audit is None else asked_for(look.audit)
+        groups = DEATH_GROUPS if look.deaths else None
+        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series, page, groups)
+        now, seen, found, series, entries, deaths = self._run("snapshot", self._now(), *asked)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
+            deaths=death_groups(deaths),
             series=tuple(series_rows(series or ())),
-            audit=() if look.audit is None else self._rest_of(look.audit, *entries[0]),
+            audit=() if look.audit is None else self._rest_of(look.audit, *entries),
         )
 
     def _rest_of(

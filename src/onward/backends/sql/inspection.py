@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from onward.backend import Audit, Hold, Pruned, Query, QueueState, Replayed, SessionState, StoredJob
-from onward.backends.sql import rows
+from onward.backends.sql import deaths, rows
 from onward.backends.sql.audit import SqlAudit, drop_old_audit, whether
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
@@ -159,10 +159,12 @@ class Unfindable(Exception):
 def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
     """Return the rows of a page, in its order, without tombstones.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
+    if query.fingerprint is not None:
+        states &= {State.DISCARDED}
     if not states or query.limit <= 0:
         return []
     everything = states == EVERY_STATE
-    ids = page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
+    ids = page(tx, query, states) if query.ids is None else _named(tx, query)
     found: dict[str, Row] = {}
     picked = tx.ask("pick", ids=ids).rows()
     if whole and query.ids is None and len(picked) < len(ids):
@@ -180,6 +182,11 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
 
 def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
     """Return the ids of a page, in its order."""
+    after = query.after if query.after is not None or query.newest_first else ""
+    if query.until is not None and query.newest_first:
+        after = min(f"{query.until}{deaths.BEHIND}", after or f"{query.until}{deaths.BEHIND}")
+    if query.fingerprint is not None:
+        return rows.until(query, deaths.page_of_group(tx, query, after))
     if query.flow is None and states == {
         State.EXECUTING
     }:  # these are few, and have an index: no need to walk past all waiting jobs
@@ -194,12 +201,19 @@ def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str
         "cancelled": State.CANCELLED in states,
         "queue": query.queue,
         "job": query.job,
-        "after": query.after if query.after is not None or query.newest_first else "",
+        "after": after,
         "limit": query.limit,
     }
     if query.flow is not None:
-        return _page_of_flow(tx, query, parameters)
-    return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
+        return rows.until(query, _page_of_flow(tx, query, parameters))
+    asked = tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters)
+    return rows.until(query, [job_id for (job_id,) in asked.rows()])
+
+
+def _named(tx: SqlTransaction, query: Query) -> list[str]:
+    """Return the ids that a query names, in its order; of a group, those that are in it."""
+    ids = rows.ids_named(query, query.ids or ())
+    return ids if query.fingerprint is None else deaths.dead_among(tx, ids, query)
 
 
 def _page_of_flow(tx: SqlTransaction, query: Query, parameters: Mapping[str, object]) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from onward.backend import Note, StoredJob
 from onward.backends.sql.audit import SqlAudit, audit_among, audit_rows
+from onward.backends.sql.deaths import fingerprint_column
 from onward.backends.sql.rows import stored_jobs
 from onward.backends.sql.statements import SqlTransaction
 from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
@@ -157,7 +158,7 @@ def _live(job: StoredJob) -> Columns:
 
 def dead_row(job: StoredJob) -> Columns:
     ended = {"owner": job.owner, "finished_at": job.finished_at, "reason": job.reason, "result": job.result}
-    return _row(job) | ended
+    return _row(job) | ended | {"fingerprint": fingerprint_column(job)}
 
 
 # Columns of live and finished jobs that have the names of fields.
@@ -185,6 +186,8 @@ def _runs(job: StoredJob) -> list[Columns]:
             "at": run.at,
             "duration_ms": run.duration_ms,
             "owner": run.owner,
+            "ran_by": None if run.by is None else run.by.encoded(),
+            "fingerprint": run.fingerprint,
             "kind": run.failure.kind,
             "message": run.failure.message,
             "traceback": run.failure.traceback,

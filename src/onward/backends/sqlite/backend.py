@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Audit,
     Backend,
     Capabilities,
@@ -40,7 +42,7 @@ from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
-from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
+from onward.backends.sqlite.completing import CallersConnection, SqliteCompleted, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.flows import SqliteFlows, SqliteFlowSteps
 from onward.backends.sqlite.inspection import SqliteInspection
@@ -53,7 +55,6 @@ from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured
 
@@ -65,7 +66,15 @@ _LOOK_EVERY, _NEVER = 0.05, 1 << 62
 
 
 class SqliteBackend(
-    SqliteFlows, SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
+    SqliteFlows,
+    SetsRowsAside,
+    SqliteLimits,
+    SqliteInspection,
+    SqliteNotes,
+    SqliteSchedules,
+    SqliteTransfer,
+    SqliteCompleted,
+    Backend,
 ):
     """Jobs in one file, for every process of this machine."""
 
@@ -133,9 +142,7 @@ class SqliteBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            durable=self._connections.durable, notes=True, schedules=True, lanes=True, flows=True, audit=True
-        )
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
@@ -321,15 +328,6 @@ class SqliteBackend(
             raise waits_for_itself()
         clock, wake, look = self.clock, self._wake, self._look_at_flows
         return SqliteCompletion(self._connections, self._sql, clock=clock, at_most=at_most, wake=wake, look=look)
-
-    def completed(self, lease: Lease) -> bool:
-        with self._reading() as tx:
-            return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
-
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
-        told = (failure.kind, failure.message, failure.traceback)
-        with self._writing() as tx:
-            return tx.run("note_after_completion", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
 
     def empty(self) -> None:
         with self._connections.writing() as connection:

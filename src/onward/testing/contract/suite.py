@@ -22,6 +22,7 @@ from onward.testing.contract.cancelling import AskedToCancelContract, Cancelling
 from onward.testing.contract.capabilities import missing
 from onward.testing.contract.claiming import ClaimingContract, LeasesContract, OrderContract, PromotionContract
 from onward.testing.contract.clocks import ClocksContract
+from onward.testing.contract.deaths import DeathGroupsContract, GroupQueriesContract
 from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import (
     DueContract,
@@ -48,6 +49,7 @@ from onward.testing.contract.inspection import CountsContract, GettingContract, 
 from onward.testing.contract.lanes import LaneOrderContract, LanesContract
 from onward.testing.contract.limits import LimitRowsContract, RunningContract
 from onward.testing.contract.notes import NotesContract
+from onward.testing.contract.origins import RunOriginsContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.places import LimitedPlacesContract, PlacesContract
@@ -127,6 +129,9 @@ class BackendContract(
     SamplesContract,
     MergingContract,
     SnapshotsContract,
+    RunOriginsContract,
+    DeathGroupsContract,
+    GroupQueriesContract,
     ReplayContract,
     SkippedReplayContract,
     PurgeContract,

@@ -29,6 +29,7 @@ local function restore(each)
     zset('ended:' .. DISCARDED, id, 0)
     count(queue, DISCARDED, 1)
     local record = decode_finished(id, raw)
+    if record.died then zset('deaths', deaths.member(record), 0) end
     if is(record, IS_MEMBER) then zset(flows.finished(record), id, 0) end
     if each[S_RESULT] then hash('results', id, ARGV[each[S_RESULT]]) end
   else

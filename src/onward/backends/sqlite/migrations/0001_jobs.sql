@@ -99,6 +99,7 @@ CREATE TABLE onward_finished (
     cost INTEGER,
     flow TEXT,
     node TEXT,
+    fingerprint TEXT,                               -- of a discarded job: that of its newest run; null in all others
     reason TEXT,
     progress BLOB,
     result BLOB,
@@ -111,6 +112,8 @@ CREATE INDEX onward_finished_discarded_idx ON onward_finished (id, state) WHERE 
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id, state) WHERE state = 'cancelled';
 CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id, sealed) WHERE sealed IS NULL;
 CREATE INDEX onward_finished_flow_idx ON onward_finished (flow, node, state, id) WHERE flow IS NOT NULL;
+-- Dead jobs by group.
+CREATE INDEX onward_finished_deaths_idx ON onward_finished (job, fingerprint, id) WHERE fingerprint IS NOT NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
@@ -122,6 +125,8 @@ CREATE TABLE onward_attempts (
     at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
     owner TEXT,                                     -- the session that ran it
+    ran_by TEXT,                                    -- host, pid and build of its worker, as JSON
+    fingerprint TEXT NOT NULL DEFAULT '',           -- the same for the same failure
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,
