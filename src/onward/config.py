@@ -71,6 +71,7 @@ class SettingsOptions(TypedDict, total=False):
     idempotency_ttl: Duration
     enqueue_timeout: Duration
     metrics: bool
+    build: str | None
     late_after: Duration
     queue_late_after: Mapping[str, Duration]
     signing_keys: KeySource | None
@@ -100,6 +101,7 @@ class Settings:
     idempotency_ttl: float = 86_400.0
     enqueue_timeout: float = 5.0
     metrics: bool = True
+    build: str | None = None  # of the application: a new one is marked in series
     late_after: float = 300.0  # a queue whose oldest due job waits for longer fails its check
     queue_late_after: Mapping[str, float] = field(default_factory=dict)
     signing_keys: KeyRing | None = None
@@ -301,6 +303,8 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None if name != "url" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
+        case "build":
+            return None if value in (None, "") else names.build_name(value)
         case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" if value is None:
             return None
         case "dead_letter_queue":

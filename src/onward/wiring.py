@@ -7,6 +7,7 @@ The wiring reaches no server and starts no thread: the first use of the store co
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -56,6 +57,8 @@ from onward.operate.health.findings import HealthSettings
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
+from onward.operate.series.points import SeriesReader
+from onward.operate.series.sampling import sampling
 from onward.operate.signalling import Signaller
 from onward.operate.triage import Triage
 from onward.operate.unsupported_inspection import inspection_of
@@ -66,6 +69,7 @@ from onward.telemetry import Metrics, Telemetry
 from onward.transactions.blocks import Blocks
 from onward.transactions.completing import note_after_completion, open_block
 from onward.transactions.joining import Joins
+from onward.version import __version__
 from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.worker import Worker
@@ -111,6 +115,7 @@ class Parts:
         self._make_triage()
         self._make_engine()
         self._make_runner()
+        self._samples = sampling(self.backend, self.metrics.numbers, self.settings, self.clock)
 
     def _make_producer(self) -> None:
         settings = self.settings
@@ -302,12 +307,13 @@ class Parts:
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
             key_ids=lambda: self.keys.signing.key_ids,
+            build=self.settings.build or __version__,
             key_file=self.keys.file is not None,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:
         """Make a worker on threads of this process."""
-        worker = Worker(self.of_worker(), options)
+        worker = Worker(dataclasses.replace(self.of_worker(), samples=self._samples), options)
         self._workers.add(worker)
         return worker
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from onward.contract.description import WorkerDescription
-from onward.version import __version__
 from onward.worker.options import WorkerOptions, WorkerParts
 
 __all__ = ["described"]
@@ -22,7 +21,7 @@ def described(parts: WorkerParts, options: WorkerOptions, has_supervisor: bool =
         denied=registry.denied,
         concurrency=options.concurrency,
         jobs=tuple(registry.known),
-        build=__version__,
+        build=parts.build,
         keys=tuple(parts.key_ids()),
         key_file=parts.key_file,
         supervisor=os.getppid() if has_supervisor else 0,
