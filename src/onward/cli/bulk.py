@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onward.base.wording import counted
 from onward.cli import output, removing
 from onward.cli.command import Argument, argument
-from onward.cli.deaths import last_error
 from onward.cli.exits import Exit
 from onward.cli.table import Column
 from onward.cli.text import json_text
+from onward.operate.death_watch import last_error
 
 if TYPE_CHECKING:
     from onward.app import Onward
