@@ -303,9 +303,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None if name != "url" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
-        case "build":
-            return None if value in (None, "") else names.build_name(value)
-        case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" if value is None:
+        case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" | "build" if value is None:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
@@ -317,7 +315,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure" | "encryption":
             return _of_type(bool, value, where)
-        case "signing_keys" | "signing" | "default_retry":
+        case "signing_keys" | "signing" | "default_retry" | "build":
             return _READERS[name](value, where)
         case "retention" | "queue_retry" | "queue_late_after":
             return {**getattr(settings, name), **_READERS[name](value, where)}
@@ -391,4 +389,5 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "retention": _retention,
     "queue_retry": _queue_retry,
     "queue_late_after": _queue_late_after,
+    "build": lambda value, _: names.build_name(value) if value != "" else None,
 }

@@ -164,6 +164,7 @@ class Parts:
         )
         flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
         self.flows = FlowControl(flows)
+        self.series = SeriesReader(self.inspection)
         self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
         self.health = self._health()
         self.limits = LimitControl(self.backend, self._lanes.declared)

@@ -29,7 +29,7 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from onward.backend import Backend, Held, Reaped
 from onward.base.ipc import IpcMessage, MalformedMessage
@@ -47,6 +47,7 @@ from onward.supervisor.reload import Watcher
 from onward.supervisor.store_thread import DeadSessions, StoreThread
 from onward.supervisor.subreaper import become_subreaper
 from onward.supervisor.systemd import notify, watchdog_interval
+from onward.telemetry.numbers import Numbers, Pair
 
 __all__ = ["Supervisor"]
 

@@ -25,7 +25,14 @@ __all__ = ["BuildChange", "Series", "SeriesPoint", "SeriesReader", "TimedMeasure
 
 _ENDS = (
     *("jobs_succeeded", "jobs_skipped_idempotent", "jobs_cancelled", "jobs_failed_permanently"),
-    *("jobs_rejected_signature", "jobs_unreadable", "jobs_undecryptable", "jobs_refused", "jobs_unknown", "jobs_misfit"),
+    *(
+        "jobs_rejected_signature",
+        "jobs_unreadable",
+        "jobs_undecryptable",
+        "jobs_refused",
+        "jobs_unknown",
+        "jobs_misfit",
+    ),
 )
 _FULL_MINUTES = 5
 _FEWEST = 20  # jobs from which a rate or a percentile is told

@@ -46,9 +46,7 @@ Counted = Callable[[], Mapping[Pair, Numbers]]
 class Sampling:
     """Sends the samples of this process with its renewals.  Whatever happens to them, renewals and jobs go on."""
 
-    def __init__(
-        self, backend: Backend, counted: Counted, *, clock: Clock, build: str, every: float = _EVERY
-    ) -> None:
+    def __init__(self, backend: Backend, counted: Counted, *, clock: Clock, build: str, every: float = _EVERY) -> None:
         """``counted`` returns all that was counted since the process began.  ``every``: seconds between two samples."""
         self._backend = backend
         self._counted = counted
@@ -197,7 +195,7 @@ def sample_store(backend: Backend, inspection: Inspection, minute: int) -> None:
 
 
 def _older_span(minute: int) -> tuple[int, int]:
-    """Return the hours in which rows to merge are looked for: the newest of them every other minute, else a part of the week.
+    """Return where old rows are looked for: every other minute in the newest half-hour of them, else in a part of the week.
 
     So a sampler reads few rows, and all samplers of two hours the whole week: of a time when no process ran, too.
     """

@@ -110,6 +110,7 @@ class Besides(NamedTuple):
     trouble: str = ""  # why its envelope cannot be opened here
     key_id: str = ""  # the key that it is encrypted with
     ended_per_second: float | None = None  # of its queue, over the last minutes, from at least 20 jobs
+    usual_run: float | None = None  # seconds: 95 of 100 runs of the job took less, from at least 20 runs
 
 
 def _nothing(job_id: str) -> StoredJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onward.backend import AWAITS_NODE, Backend, FlowRow, Inspection, KeepsFlows, Look, Notes, Query, StoredJob
+from onward.base.clock import SECOND
 from onward.client.record import Records
 from onward.contract.description import WorkerDescription
 from onward.errors import EnvelopeError
@@ -10,6 +11,7 @@ from onward.flow.lanes import group_of
 from onward.job.envelope import Sealed, open_sealed
 from onward.job.states import State
 from onward.job.steps import SLEEP, WAIT
+from onward.operate.series.points import SeriesReader, ended_per_second, run_percentile
 from onward.operate.why.case import Besides, Case, Described, KnownSettings
 from onward.operate.why.gates import limited
 from onward.operate.why.reason import Reason
@@ -18,6 +20,7 @@ from onward.operate.why.rules import why
 __all__ = ["Explainer"]
 
 _RUNS = 20  # that are named
+_USUAL = 25 * 3600 * SECOND  # of a nightly job, too, there was a run
 
 
 class Explainer:
@@ -28,6 +31,7 @@ class Explainer:
         self._inspection = inspection
         self._records = records
         self._settings = settings
+        self._series = SeriesReader(inspection)
 
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is."""
@@ -51,6 +55,8 @@ class Explainer:
         )
         if case.waits:
             case.besides = self._besides(case)
+        elif case.is_there and case.job.state is State.EXECUTING:
+            case.besides = Besides(usual_run=self._usual_run(case))
         return case
 
     def _besides(self, case: Case) -> Besides:
@@ -61,7 +67,18 @@ class Explainer:
             running=self._running(case),
             trouble=trouble,
             key_id=key_id,
+            ended_per_second=self._rate(case),
         )
+
+    def _rate(self, case: Case) -> float | None:
+        """Return how many jobs of its queue ended in a second, if jobs stand before it."""
+        if case.place.ahead == 0:
+            return None
+        return ended_per_second(self._series.last_minutes(case.now), case.job.queue)
+
+    def _usual_run(self, case: Case) -> float | None:
+        """Return how long runs of the job take at most, but for 5 of 100."""
+        return run_percentile(self._series.measures(_USUAL), case.job.job, 0.95)
 
     def _flow(self, job: StoredJob) -> FlowRow | None:
         if job.awaits != AWAITS_NODE or job.flow is None or not isinstance(self._backend, KeepsFlows):
