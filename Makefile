@@ -75,6 +75,7 @@ check-pages:
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
+	$(BIN)/python -m tools.metrics_reference check
 	$(BIN)/python -m tools.backend_contract check
 
 # Imports every test once.  The processes of the run, which begin all at once, would each compile all of them.
@@ -89,6 +90,7 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.processes_picture write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
+	$(BIN)/python -m tools.metrics_reference write
 	$(BIN)/python -m tools.backend_contract write
 
 proof: setup ## The tests' claims at full scale (takes long)

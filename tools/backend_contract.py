@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from onward.contract import (
+    audit,
     backend,
     capabilities,
     companion,
@@ -37,6 +38,7 @@ PARTS = {
     "Notes": notes,
     "Schedules": schedules,
     "Flows": flows,
+    "Audit trail": audit,
     "Transactions": transactions,
     "Transfer between stores": transfer,
     "Companion": companion,

@@ -46,6 +46,12 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("supervisor/store_thread.py", "onward-store"): Thread(
         _SUPERVISOR, "Renews the sessions of the processes, gives back what dead ones held, reaps, prunes.", (360, 120)
     ),
+    ("supervisor/http.py", "onward-listen"): Thread(
+        _SUPERVISOR, "Answers probes and scrapes, with `--listen`; touches the file of `--heartbeat`."
+    ),
+    ("supervisor/probes.py", "onward-look"): Thread(
+        _SUPERVISOR, "Looks at the store for a scrape, at most every 15 seconds; it ends with the look."
+    ),
     ("supervisor/child_link.py", "onward-messages"): Thread(
         _WORKER, "Reads the supervisor's messages; when the supervisor is gone, drains the worker.", (135, 340)
     ),
@@ -103,6 +109,7 @@ GUARDS: Mapping[str, str] = {
     "client/batch.py": "One chunk of a batch is stored at a time; a task that was cancelled may leave its thread behind.",
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
+    "supervisor/http.py": "The end of the thread that answers: others wake it.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/boards.py": "The boards: other threads read sessions and counters while the loop replaces processes.",
     "telemetry/events.py": "The subscribers, and the start of the thread that calls them.",

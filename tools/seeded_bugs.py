@@ -34,6 +34,8 @@ FLOWS = "tests/application/test_flows.py"
 GATE = "src/onward/operate/deploy"
 CHECKS = "tests/application/test_check_deploy.py"
 OPERATE = "src/onward/operate"
+HEALTH = f"{OPERATE}/health"
+OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
 BULK = "tests/application/test_bulk.py"
 EDITING = "tests/application/test_editing.py"
@@ -1309,8 +1311,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/flow/walk.py",
-                "self.cursors.lanes[queue, group] = pick.lane",
-                "self.cursors.lanes.setdefault((queue, group), pick.lane)",
+                "self.cursors.lanes[group.cursor] = pick.lane",
+                "self.cursors.lanes.setdefault(group.cursor, pick.lane)",
             ),
         ),
         (f"{ON_MEMORY}::test_keys_take_turns",),
@@ -1321,8 +1323,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/flow/walk.py",
-                "            own = self._walk.lane_room(line.lane)\n            job = line.next(self._share()) if own",
-                "            own = self._walk.job_room(self.name)\n            job = line.next(self._share()) if own",
+                "            if (line.own is None or line.own.is_open) and (line.jobs",
+                "            if all(room.is_open for room in line.rooms) and (line.jobs",
             ),
             Edit(
                 "src/onward/flow/walk.py",
@@ -2200,7 +2202,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M239",
         "a walk that looks twice hands a job out twice",
-        (Edit("src/onward/flow/walk.py", "self._walk.released and job.id not in self._ids)", "self._walk.released)"),),
+        (Edit("src/onward/flow/walk.py", "released and job.id not in self._ids]", "released]"),),
         ("tests/flow/test_walk.py::test_a_job_is_picked_once_though_others_come_back_meanwhile",),
     ),
     Mutant(
@@ -2585,11 +2587,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{OPERATE}/acts.py",
-                "self._backend.enqueue(envelopes, retried=True)",
-                "self._backend.enqueue(envelopes)",
+                "self._backend.enqueue(envelopes, retried=True, audit=of_old)",
+                "self._backend.enqueue(envelopes, audit=of_old)",
             ),
         ),
-        (f"{EDITING}::TestMadeOnce::test_to_repeat_it_makes_no_second_job",),
+        (f"{EDITING}::TestMadeOnce::test_a_lost_answer_makes_no_second_job",),
     ),
     Mutant(
         "M316",
@@ -2628,5 +2630,84 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/application/test_filters.py::TestPages::test_a_search_stops_after_so_many_jobs_and_says_where_to_go_on",
         ),
+    ),
+    Mutant(
+        "M350",
+        "a queue that no live worker serves is served by a dead one",
+        (Edit(f"{HEALTH}/findings.py", "if each.session.expires_at > self.now]", "]"),),
+        (
+            f"{OF_HEALTH}::TestQueues::test_one_that_no_live_worker_serves_warns_at_once_and_fails_after_five_minutes",
+            f"{OF_HEALTH}::TestWorkers::test_a_dead_worker_is_no_second_build",
+        ),
+    ),
+    Mutant(
+        "M351",
+        "a queue that has a time of its own is late by that of all",
+        (Edit(f"{HEALTH}/findings.py", "self.queue_late_after.get(queue, self.late_after)", "self.late_after"),),
+        (f"{OF_HEALTH}::TestQueues::test_a_queue_may_have_a_time_of_its_own",),
+    ),
+    Mutant(
+        "M352",
+        "the first problem decides about a check, not the worst",
+        (Edit(f"{HEALTH}/verdict.py", "_WORST_FIRST[problem.status]", "0"),),
+        (f"{OF_HEALTH}::TestAll::test_the_worst_decides_and_its_fix_is_named",),
+    ),
+    Mutant(
+        "M353",
+        "a schedule that left the code is late until it is removed",
+        (Edit(f"{HEALTH}/schedules.py", "and _has_left(found, schedule)", "and False"),),
+        (f"{OF_HEALTH}::TestSchedules::test_one_that_left_the_code_is_not",),
+    ),
+    Mutant(
+        "M354",
+        "a worker is blamed for keys that it has read again meanwhile",
+        (Edit(f"{HEALTH}/workers.py", " and not description.key_file", ""),),
+        (
+            (
+                f"{OF_HEALTH}::TestWorkers::"
+                "test_a_worker_that_reads_its_key_file_again_is_not_blamed_for_what_it_said_at_its_start"
+            ),
+        ),
+    ),
+    Mutant(
+        "M355",
+        "the time that a question took counts as a difference of clocks",
+        (Edit(f"{HEALTH}/workers.py", " - found.asked_for", ""),),
+        (f"{OF_HEALTH}::TestWorkers::test_clocks_may_differ_by_two_seconds_and_by_how_long_the_question_took",),
+    ),
+    Mutant(
+        "M356",
+        "a check that fails for one queue more is not told",
+        (Edit(f"{HEALTH}/changes.py", " or not set(now.about) <= set(before.about)", ""),),
+        (f"{OF_HEALTH}::TestChanges::test_one_queue_more_is_told_and_one_less_is_not",),
+    ),
+    Mutant(
+        "M357",
+        "every late queue is explained, however many there are",
+        (Edit(f"{HEALTH}/asking.py", "_EXPLAINED = 3 ", "_EXPLAINED = 1000 "),),
+        (f"{OF_HEALTH}::TestAsking::test_at_most_three_late_queues_and_three_parked_names_are_explained",),
+    ),
+    Mutant(
+        "M358",
+        "onward health passes if a check warns, however strict",
+        (Edit("src/onward/cli/health.py", '{"fail", "warn"} if args.strict', '{"fail"} if args.strict'),),
+        (
+            (
+                "tests/cli/test_health.py::TestTable::"
+                "test_a_check_that_fails_is_a_failure_and_a_warning_is_one_if_it_is_strict"
+            ),
+        ),
+    ),
+    Mutant(
+        "M359",
+        "onward top pauses a queue without a question",
+        (
+            Edit(
+                "src/onward/cli/top_view.py",
+                'key not in ("y", "Y")',
+                'key == "x"',
+            ),
+        ),
+        ("tests/cli/test_top.py::TestLive::test_p_pauses_the_chosen_queue_when_that_is_confirmed",),
     ),
 )

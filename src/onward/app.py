@@ -74,6 +74,7 @@ class Onward(SteersJobs):
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._signaller, self._explainer, self.limits = parts.signaller, parts.explainer, parts.limits
+        self._auditor = parts.auditor
         self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
         self.schedule, self.check_deploy, self._closed = parts.declarations.declare, parts.gate.check, False
 
@@ -263,23 +264,6 @@ class Onward(SteersJobs):
     def sessions(self) -> Sequence[SessionRecord]:
         """Return every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
-
-    def forget(self, key: str, *, job: Job[..., Any, Any, Any] | str | None = None) -> bool:
-        """Forget that the work of an idempotency key was done, so that it may be done again.
-
-        The key of that job, or without one a key of ``key_scope="global"``.  False if no success is remembered under it.
-        While a job that runs holds the key, this raises `KeyInUse` and changes nothing.
-        """
-        name = job.name if isinstance(job, Job) else job
-        return self._inspector.forget(key, name, self.client.letters.idempotency_key(key, name))
-
-    def pause(self, queue: str) -> bool:
-        """Stop claims from a queue, everywhere and across restarts.  Running jobs go on.  True if it was not paused."""
-        return self._inspector.pause(queue, paused=True)
-
-    def resume(self, queue: str) -> bool:
-        """Allow claims from a queue again."""
-        return self._inspector.pause(queue, paused=False)
 
     def reap(self, queue: str | None = None) -> Sequence[Reaped]:
         """Give back the jobs of workers that died, now: all of them, or those of one queue."""

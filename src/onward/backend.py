@@ -4,8 +4,10 @@
 
 from onward.base.failure import Failure
 from onward.contract import (
+    audit,
     backend,
     capabilities,
+    deaths,
     flows,
     inspection,
     limits,
@@ -15,8 +17,10 @@ from onward.contract import (
     snapshot,
     values,
 )
-from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
+from onward.contract.audit import *  # noqa: F403  a door names what is behind it once
+from onward.contract.backend import *  # noqa: F403
 from onward.contract.capabilities import *  # noqa: F403
+from onward.contract.deaths import *  # noqa: F403
 from onward.contract.flows import *  # noqa: F403
 from onward.contract.inspection import *  # noqa: F403
 from onward.contract.limits import *  # noqa: F403
@@ -27,11 +31,14 @@ from onward.contract.snapshot import *  # noqa: F403
 from onward.contract.values import *  # noqa: F403
 from onward.job.envelope import Envelope, Sealed
 from onward.job.lease import Hold, Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Answer, Settled, Settlement
 
-__all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "Sealed", "Settled", "Settlement"]
+__all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "RanBy", "Sealed", "Settled", "Settlement"]
+__all__ += audit.__all__
 __all__ += backend.__all__
 __all__ += capabilities.__all__
+__all__ += deaths.__all__
 __all__ += flows.__all__
 __all__ += inspection.__all__
 __all__ += limits.__all__

@@ -47,6 +47,7 @@ _NOT_IN_ENVIRONMENT = ("retention", "queue_retry", "queue_late_after")  # tables
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
 )
+_OF_COMMANDS = {"ONWARD_BY"}  # who acts on the command line
 _told: set[str] = set()  # variables that this process has logged
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
@@ -71,7 +72,6 @@ class SettingsOptions(TypedDict, total=False):
     idempotency_ttl: Duration
     enqueue_timeout: Duration
     metrics: bool
-    build: str | None
     late_after: Duration
     queue_late_after: Mapping[str, Duration]
     signing_keys: KeySource | None
@@ -101,7 +101,6 @@ class Settings:
     idempotency_ttl: float = 86_400.0
     enqueue_timeout: float = 5.0
     metrics: bool = True
-    build: str | None = None  # of the application: a new one is marked in series
     late_after: float = 300.0  # a queue whose oldest due job waits for longer fails its check
     queue_late_after: Mapping[str, float] = field(default_factory=dict)
     signing_keys: KeyRing | None = None
@@ -213,7 +212,7 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
     They are not refused: other programs share the environment, and containers add variables of their own.
     """
-    known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)}
+    known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)} | _OF_COMMANDS
     file_only = {_variable(name) for name in _NOT_IN_ENVIRONMENT}
     problems = []
     for name in sorted(os.environ if environ is None else environ):
@@ -303,7 +302,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None if name != "url" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
-        case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" | "build" if value is None:
+        case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" if value is None:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
@@ -315,7 +314,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure" | "encryption":
             return _of_type(bool, value, where)
-        case "signing_keys" | "signing" | "default_retry" | "build":
+        case "signing_keys" | "signing" | "default_retry":
             return _READERS[name](value, where)
         case "retention" | "queue_retry" | "queue_late_after":
             return {**getattr(settings, name), **_READERS[name](value, where)}
@@ -389,5 +388,4 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "retention": _retention,
     "queue_retry": _queue_retry,
     "queue_late_after": _queue_late_after,
-    "build": lambda value, _: names.build_name(value) if value != "" else None,
 }

@@ -28,6 +28,7 @@ from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
+from onward.client.auditing import Auditor
 from onward.client.booking import Booker
 from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
@@ -69,7 +70,6 @@ from onward.telemetry import Metrics, Telemetry
 from onward.transactions.blocks import Blocks
 from onward.transactions.completing import note_after_completion, open_block
 from onward.transactions.joining import Joins
-from onward.version import __version__
 from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.worker import Worker
@@ -137,9 +137,10 @@ class Parts:
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
         self._notes = notes_of(self.backend)
-        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
         self._records = records
+        self.auditor = auditor = self._make_auditor(records)
+        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals, auditor)
         self.dead_letters = DeadLetters(
             self.inspection,
             self.client,
@@ -147,27 +148,30 @@ class Parts:
             queue=self.settings.dead_letter_queue,
             encryption=self.keys.encryption,
             records=records,
+            auditor=auditor,
             verify=signing.verify if signing.required else None,
         )
         self.inspector = Inspector(
             self.backend,
-            self.inspection,
             clock=self.clock,
             reporter=self.reporter,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
             records=records,
             retention=self.settings.retention,
+            auditor=auditor,
         )
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
-        flows = FlowSource(self.backend, self.inspection, self.client, self.handles, self.keys.note_seals)
+        flows = FlowSource(
+            self.backend, self.inspection, self.client, self.handles, self.keys.note_seals, auditor=auditor
+        )
         self.flows = FlowControl(flows)
         self.series = SeriesReader(self.inspection)
-        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings())
+        self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings(), auditor)
         self.health = self._health()
-        self.limits = LimitControl(self.backend, self._lanes.declared)
+        self.limits = LimitControl(self.backend, self._lanes.declared, auditor)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
             self.backend,
@@ -177,11 +181,29 @@ class Parts:
             flows=flows,
             records=records,
             declarations=self.declarations,
+            auditor=auditor,
+        )
+
+    def _make_auditor(self, records: Records) -> Auditor:
+        return Auditor(
+            self.backend,
+            self.inspection,
+            clock=self.clock,
+            signing=self.keys.signing,
+            records=records,
+            telemetry=self.telemetry,
         )
 
     def _make_triage(self) -> None:
         records, finder = self._records, Finder(self.inspection, self._records, self.clock)
-        acts = Acts(self.backend, self.inspection, self.client, records, self.telemetry)
+        acts = Acts(
+            self.backend,
+            self.inspection,
+            self.client,
+            records=records,
+            telemetry=self.telemetry,
+            auditor=self.auditor,
+        )
         self.bulk = Bulk(finder, acts)
         self.dead_letters.triage = Triage(
             Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),
@@ -205,6 +227,7 @@ class Parts:
             self.explainer,
             self.registry,
             self._schedule_writer,
+            auditor=self.auditor,
             clock=self.clock,
             settings=HealthSettings(
                 late_after=settings.late_after,
@@ -308,7 +331,6 @@ class Parts:
             tick=self._booker.look if ticks else None,
             limits=self._lanes.declared,
             key_ids=lambda: self.keys.signing.key_ids,
-            build=self.settings.build or __version__,
             key_file=self.keys.file is not None,
         )
 

@@ -173,8 +173,7 @@ class TestNoMore:
         list(jobs.bulk("purge", "job:fail", until=preview.until))
 
         assert late < early
-        assert jobs.get(early) is None
-        assert jobs.get(late).state is State.DISCARDED
+        assert [record.id for record in jobs.dead_letters.list()] == [late]
 
     def test_arrivals_while_it_goes_are_left_alone(self, jobs, kill):
         ids = kill(8)
@@ -206,15 +205,60 @@ class TestNoMore:
         acts = jobs._bulk._acts
         replay = acts.replay
 
-        def raced(found, **options):
+        def raced(*found, **options):
             jobs.dead_letters.purge([ids[1]])
-            return replay(found, **options)
+            return replay(*found, **options)
 
         monkeypatch.setattr(acts, "replay", raced)
         (batch,) = jobs.bulk("replay", "queue:mail")
 
         assert batch.ids == (ids[0], ids[2])
         assert batch.skipped == {ids[1]: "it is no longer discarded"}
+
+
+class TestAudit:
+    def test_an_entry_for_the_act_and_one_for_each_job(self, jobs, kill):
+        ids = kill(6)
+
+        list(jobs.bulk("replay", "queue:mail", by="ann", reason="the bank is back"))
+
+        (act,) = jobs.audit(act="bulk")
+        assert (act.who, act.detail, act.job_id) == ("ann", "replay queue:mail; the bank is back", "")
+        entries = jobs.audit(act="replay")
+        assert sorted(entry.job_id for entry in entries) == ids
+        assert {(entry.ref, entry.who, entry.detail) for entry in entries} == {(act.ref, "ann", "the bank is back")}
+        assert len(jobs.audit(ref=act.ref)) == 7
+
+    @pytest.mark.parametrize(("act", "number"), [("cancel", 5), ("retry", 5), ("purge", 1)])
+    def test_every_act_leaves_its_own(self, jobs, act, number):
+        for _ in range(5):
+            jobs.enqueue("elsewhere", queue="mail", delay="1h")
+        if act == "purge":
+            list(jobs.bulk("cancel", "queue:mail"))
+
+        list(jobs.bulk(act, "queue:mail state:cancelled" if act == "purge" else "queue:mail", by="ann", reason="over"))
+
+        assert len(jobs.audit(act="bulk")) == 1
+        assert len(jobs.audit(who="ann")) == (number + 1 if act != "purge" else 1)
+
+    def test_what_changed_nothing_leaves_none(self, jobs):
+        assert list(jobs.bulk("replay", "queue:mail", by="ann")) == []
+
+        assert list(jobs.audit()) == []
+
+    def test_secrets_in_a_filter_are_masked_there(self, jobs):
+        jobs.enqueue("elsewhere", {"n": 1}, queue="mail", delay="1h")
+
+        list(jobs.bulk("retry", "queue:mail", by="ann"))
+        assert jobs._bulk.filter("retry", "queue:mail arg.password:hunter2 x").shown == "queue:mail arg.password:*** x"
+
+    def test_a_reason_needs_a_person_before_anything_is_done(self, jobs, kill):
+        kill(1)
+
+        with pytest.raises(OptionError, match="give by="):
+            jobs.bulk("replay", "queue:mail", reason="fixed")
+        with pytest.raises(OptionError, match="give by="):
+            jobs.dead_letters.canary("queue:mail", reason="fixed")
 
 
 def test_the_reason_of_a_cancel_has_no_secret_of_the_jobs(jobs):

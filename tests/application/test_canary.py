@@ -151,7 +151,7 @@ class TestJudging:
         ids = shop.kill(3)
         shop.broken = True
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         assert next(going).happened == "replayed"
         assert jobs.process_once("shop").status == "requeued"  # it waits for its second try
 
@@ -164,7 +164,7 @@ class TestJudging:
         ids = shop.kill(1)
         assert len(jobs.get(ids[0]).errors) == 3
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         jobs.drain("shop")
 
@@ -173,7 +173,7 @@ class TestJudging:
     def test_a_crash_counts(self, jobs, shop, claim_elsewhere):
         ids = shop.kill(3)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         claim_elsewhere(jobs, owner="doomed", queue="shop")
         jobs.backend.reap(owner="doomed")
@@ -184,7 +184,7 @@ class TestJudging:
     def test_a_release_does_not(self, jobs, shop, claim_elsewhere):
         shop.kill(1)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         (lease,) = claim_elsewhere(jobs, queue="shop")
         jobs.backend.release(lease)
@@ -198,7 +198,7 @@ class TestJudging:
         shop = Shop(jobs)
         shop.kill(1)
 
-        going = jobs.dead_letters.canary("queue:shop")
+        going = jobs.dead_letters.canary("queue:shop", patience=20)
         next(going)
         jobs.drain("shop")
 
@@ -244,6 +244,20 @@ class TestWaiting:
         assert (steps[-1].happened, steps[-1].stopped, steps[-1].job_id) == ("impatient", True, ids[0])
         assert steps[-1].why.code == "unserved"
         assert set(shop.states(ids[1:])) == {State.DISCARDED}
+
+
+def test_the_audit_trail_tells_of_it_and_of_each_job(jobs, shop):
+    ids = shop.kill(3)
+
+    going = jobs.dead_letters.canary("queue:shop", steps=(1, 1), by="ann", reason="fixed")
+    next(going)
+    jobs.drain("shop")
+    assert [next(going).happened, next(going).happened] == ["passed", "replayed"]
+    going.close()
+
+    (act,) = jobs.audit(act="canary")
+    assert (act.who, act.detail) == ("ann", "queue:shop; fixed")
+    assert sorted(entry.job_id for entry in jobs.audit(ref=act.ref)) == ["", *ids[:2]]
 
 
 class TestWhichJobs:

@@ -81,6 +81,27 @@ class TestMadeOnce:
 
         assert send.seen == [(42, "hi", None)]
 
+    def test_to_repeat_it_makes_none_when_the_new_one_is_gone(self, jobs, send, dead):
+        first = jobs.dead_letters.edit(dead.id, set={"user_id": 42})
+        jobs.drain("mail")
+        list(jobs.bulk("purge", "state:completed"))
+        assert jobs.get(first.id) is None
+
+        again = jobs.dead_letters.edit(dead.id, set={"user_id": 42})
+        jobs.drain("mail")
+
+        assert (first.repeated, again.repeated, again.id) == (False, True, first.id)
+        assert send.seen == [(42, "hi", None)]
+
+    @pytest.mark.parametrize("by", [None, "ann"])
+    def test_the_old_one_names_the_new(self, jobs, dead, by):
+        made = jobs.dead_letters.edit(dead.id, set={"user_id": 42}, by=by, reason="a typing error")
+        jobs.dead_letters.edit(dead.id, set={"user_id": 42}, by=by)
+
+        (entry,) = jobs.audit(job=dead.id)
+        assert (entry.act, entry.ref, entry.who, entry.detail) == ("edit", made.id, by or "program", "a typing error")
+        assert list(jobs.audit(job=made.id)) == []
+
     def test_other_arguments_make_another_job(self, jobs, dead):
         made = {jobs.dead_letters.edit(dead.id, set={"user_id": number}).id for number in (1, 2, 3)}
 
@@ -101,8 +122,8 @@ class TestMadeOnce:
     def test_a_lost_answer_makes_no_second_job(self, jobs, send, dead, monkeypatch):
         enqueue, lost = jobs.backend.enqueue, []
 
-        def losing(envelopes, *, retried=False):
-            answer = enqueue(envelopes, retried=retried)
+        def losing(envelopes, **options):
+            answer = enqueue(envelopes, **options)
             if len(lost) < 3:
                 lost.append(answer)
                 jobs.drain("mail")  # it may even have ended
@@ -120,8 +141,8 @@ class TestMadeOnce:
     def test_a_caller_that_was_told_nothing_may_edit_again(self, jobs, send, dead, monkeypatch):
         enqueue = jobs.backend.enqueue
 
-        def losing(envelopes, *, retried=False):
-            enqueue(envelopes, retried=retried)
+        def losing(envelopes, **options):
+            enqueue(envelopes, **options)
             raise ConnectionResetError
 
         monkeypatch.setattr(jobs.backend, "enqueue", losing)
@@ -340,8 +361,14 @@ class TestSigning:
         forged = shop(other := signing_app()).enqueue(-1)
         other.drain("mail")
 
-        with pytest.raises(SignatureRejected, match="it is not signed"):
+        told = []
+        try:
             jobs.dead_letters.edit(forged.id, set={"user_id": 2})
+        except SignatureRejected as error:
+            told.append(str(error))
+
+        assert told == ["it is not signed"]
+        assert jobs.counts()[State.AVAILABLE] == 0
 
 
 class TestEncryption:

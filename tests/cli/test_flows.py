@@ -61,7 +61,15 @@ def run(jobs, capsys):
     """Call a command on this process's own store; return its code and what it printed."""
 
     def call(command, **args):
-        plain = {"json": False, "quiet": False, "name": None, "live": False, "limit": 100, "reason": "why not"}
+        plain = {
+            "json": False,
+            "quiet": False,
+            "name": None,
+            "live": False,
+            "limit": 100,
+            "reason": "why not",
+            "by": "ann",
+        }
         code = command(jobs, Namespace(**(plain | args)))
         printed = capsys.readouterr()
         return code, printed.out, printed.err

@@ -586,6 +586,8 @@ class TestLive:
         top.type("py")
         top.wait_for("queue web is paused")
         assert [queue.name for queue in jobs.queues() if queue.paused] == ["web"]
+        (entry,) = jobs.audit()
+        assert (entry.act, entry.ref, entry.detail, "@" in entry.who) == ("pause", "web", "onward top", True)
 
         top.type("p")
         top.wait_for("resume queue web?")

@@ -45,3 +45,11 @@ def test_the_example_of_a_trace_has_one_from_the_request_to_both_runs(request):
     assert ran.returncode == 0, ran.stderr
     assert "charging order 7 (charge, attempt 2)" in ran.stdout
     assert "4 spans, one trace." in ran.stdout
+
+
+def test_the_example_of_dead_letters_loses_none_and_repeats_none(request):
+    example = request.config.rootpath / "examples/dead_letters.py"
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "12 orders shipped, none lost, none twice." in ran.stdout

@@ -19,6 +19,7 @@ class MovingView:
     """One lane.  After the first look at it another process gives back a job, which is first in line."""
 
     now = 0
+    any_gates = False
 
     def __init__(self):
         self.line = [Waiting("b"), Waiting("c"), Waiting("d")]

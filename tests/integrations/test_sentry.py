@@ -89,8 +89,17 @@ def test_the_same_failure_has_the_same_fingerprint_whatever_it_says(reported, ke
 
     first, second = (event["fingerprint"] for event in kept.events)
     assert first == second
-    assert first[:3] == ["onward", "work", "KeyError"]
-    assert first[3].endswith(":fails_twice.<locals>.work")
+    assert first[:2] == ["onward", "work"]
+
+
+def test_an_issue_is_a_group_of_dead_jobs(reported, kept):
+    work = fails_twice(reported)
+    work.enqueue(1)
+    run(reported)
+
+    (event,) = kept.events
+    (group,) = reported.dead_letters.groups()
+    assert event["fingerprint"] == ["onward", group.job, group.fingerprint]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +150,8 @@ def test_behind_a_retry_the_cause_is_reported(reported, kept):
 
     (event,) = kept.events
     assert [each["type"] for each in event["exception"]["values"]] == ["FileNotFoundError"]
-    assert event["fingerprint"][2] == "FileNotFoundError"
+    (group,) = reported.dead_letters.groups()
+    assert (event["fingerprint"][2], group.kind) == (group.fingerprint, "FileNotFoundError")
 
 
 @pytest.mark.promise("S142")
@@ -209,7 +219,7 @@ def test_a_job_whose_processes_died_is_reported_from_the_event(reported, kept):
     assert reported.telemetry.flush(10)
 
     (event,) = kept.events
-    assert event["fingerprint"] == ["onward", "work", "Crash"]
+    assert event["fingerprint"] == ["onward", "work", "crashed"]
     assert event["message"] == "work: crashed 3 times"
     assert event["tags"]["queue"] == "default"
 

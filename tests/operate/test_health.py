@@ -358,6 +358,15 @@ class TestAsking:
         assert {check.name for check in jobs.health() if check.status == "fail"} == {"served", "late"}
         assert len(explained) == 6
 
+    def test_a_pause_that_may_be_forgotten_names_who_made_it(self, jobs, clock):
+        jobs.pause("mail", by="ann@web-1", reason="the provider is down")
+        clock.advance(timedelta(days=2))
+
+        (check,) = [check for check in jobs.health() if check.name == "paused"]
+
+        assert check.status == "warn"
+        assert check.detail.endswith(' by ann@web-1 ("the provider is down")')
+
     def test_a_broker_that_shows_nothing_has_its_own_checks(self, monkeypatch, jobs):
         def refuse(*_):
             raise Unsupported("it cannot show what waits in it")

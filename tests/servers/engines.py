@@ -66,6 +66,7 @@ class SqliteStore(SqlStore):
         "queues",
         "holds",
         "notes",
+        "audit",
         "schedules",
         "limits",
         "gates",

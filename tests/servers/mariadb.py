@@ -22,6 +22,7 @@ _SHUTDOWN = 20  # seconds
 PATIENCE = 60
 TABLES = (
     *("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules", "limits", "gates", "series"),
+    "audit",
     *("flows", "nodes", "additions", "members"),
 )
 # Durable, as the server is by default; small, because there may be several.

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from contextlib import suppress
 from datetime import timedelta
@@ -257,6 +259,32 @@ class Fleet:
             self.process.poll()
             time.sleep(0.003)
         self.process.wait(PATIENCE)
+
+
+class Listening:
+    """The address of a worker that listens."""
+
+    def __init__(self, fleet):
+        fleet.said(r"listening on http://127\.0\.0\.1:\d+")
+        self.port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)", fleet.log)[1])
+
+    def get(self, path):
+        """Status and text."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self):
+        """Every sample: name and labels, as they are written, to its value."""
+        status, text = self.get("/metrics")
+        assert status == 200
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+    def total(self, name):
+        return sum(value for key, value in self.metrics().items() if key.partition("{")[0] == name)
 
 
 def alive(pid):

@@ -17,8 +17,9 @@ def counted(backend):
     return ended, {build for row in rows for build in row.builds}
 
 
-def test_the_renewal_thread_of_a_worker_sends_what_the_process_has_counted(open_app, eventually):
-    jobs = open_app(lease_for=1, build="commit-1")
+def test_the_renewal_thread_of_a_worker_sends_what_the_process_has_counted(open_app, eventually, monkeypatch):
+    monkeypatch.setenv("ONWARD_BUILD", "commit-1")
+    jobs = open_app(lease_for=1)
 
     @jobs.job
     def work() -> None: ...

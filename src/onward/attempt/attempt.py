@@ -26,7 +26,7 @@ from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, storable
+from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, stated, storable
 from onward.base.logs import get_logger
 from onward.base.wording import a
 from onward.contract.notes import Notes
@@ -367,7 +367,7 @@ def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
     reason = message_of(error, scrubber(letter, runtime))
     if has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
-        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure(kind_of(error), reason))
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=stated(kind_of(error), reason))
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from onward.base.failure import Failure, name_of
+from onward.base.failure import Failure, name_of, stated
 from onward.errors import JobInterrupted, JobStopped, JobTimeout
 
 __all__ = ["swallowed", "told_to_a_task"]
@@ -39,8 +39,8 @@ def swallowed(
         message = f"the job ran past its time-out of {timeout:g} s and ended after {duration_ms / 1000:.1f} s"
         if told is JobTimeout:
             message += f": its handler caught {'asyncio.CancelledError' if is_async else 'JobTimeout'} and went on"
-        return Failure(name_of(JobTimeout), message)
+        return stated(name_of(JobTimeout), message)
     if told is JobStopped:
         message = "the job was cancelled while it ran: its handler was told to stop, and went on"
-        return Failure(name_of(JobStopped), message)
+        return stated(name_of(JobStopped), message)
     return None

@@ -18,7 +18,8 @@ from onward.attempt.hooked import Hooked
 from onward.attempt.notebook import steps_of
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, from_micros
-from onward.base.failure import Failure, describe, kind_of, name_of, storable
+from onward.base.failure import describe, kind_of, name_of, stated
+from onward.base.fingerprint import REFUSED, REJECTED, UNKNOWN
 from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
@@ -44,7 +45,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Verify and open a leased job and find its handler; or return the outcome of a job that cannot or need not run."""
     wrong = impossible(lease.token, lease.attempts, lease.crashes, lease.interruptions, lease.waits)
     if wrong is not None:
-        dead, failure = Dead(wrong, cause="rejected", ran=False), Failure("ImpossibleCounters", wrong)
+        dead, failure = Dead(wrong, cause="rejected", ran=False), stated("ImpossibleCounters", wrong, REJECTED)
         return Attempt(lease=lease, outcome=dead, failure=failure)
     try:
         return _prepared(lease, runtime)
@@ -79,7 +80,7 @@ def _stopped(lease: Lease, obstacle: Obstacle, runtime: Runtime) -> Attempt:
         return _unopened(lease, obstacle.error, runtime)
     if obstacle.kind == "unknown":
         return _unknown(lease, letter, reason, runtime)
-    dead, failure = Dead(reason, cause="refused", ran=False), Failure(name_of(NotAllowed), reason)
+    dead, failure = Dead(reason, cause="refused", ran=False), stated(name_of(NotAllowed), reason, REFUSED)
     return Attempt(lease=lease, letter=letter, outcome=dead, failure=failure)
 
 
@@ -102,7 +103,7 @@ def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
         cause = "undecryptable"
     elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
         cause = "rejected"
-    failure = Failure(kind_of(error), storable(str(error)))
+    failure = stated(kind_of(error), str(error), REJECTED)
     return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
@@ -116,7 +117,7 @@ def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attem
 def _unknown(lease: Lease, letter: Letter, reason: str, runtime: Runtime) -> Attempt:
     """Park a job for a worker that knows it, but not for ever: a deployment that is half done must lose no job."""
     if has_waited(lease, runtime):
-        failure = Failure("UnknownJob", reason)
+        failure = stated("UnknownJob", reason, UNKNOWN)
         return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 

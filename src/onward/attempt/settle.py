@@ -8,7 +8,10 @@ refuses even the dead letter, the job goes back for a minute, marked as spent, a
 from __future__ import annotations
 
 import logging
+import os
+import platform
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 
 import msgspec
@@ -16,17 +19,19 @@ import msgspec
 from onward.attempt.attempt import Attempt
 from onward.attempt.breakers import Breakers, opened_by
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
-from onward.base.failure import Failure, kind_of, message_of, storable
+from onward.base.failure import kind_of, message_of, stated, storable
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+from onward.job.ran_by import RanBy
 from onward.job.settlement import GateChange, Settled, Settlement
 from onward.job.states import State
 from onward.security.note_seals import NoteSeals
+from onward.version import build
 
-__all__ = ["Exchange", "Settler", "reaped_alone"]
+__all__ = ["Exchange", "Settler", "reaped_alone", "this_worker"]
 
 logger = get_logger("onward")
 
@@ -88,11 +93,12 @@ class Settler:
                     duration_ms=duration_ms,
                     keep=self._keep,
                     quotes=attempt.note is not None,
+                    by=None if attempt.swallowed is None else this_worker(),
                 )
             case Skipped(reason):
                 return Settlement.skip(lease, reason)
             case RetryLater(delay):
-                return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms)
+                return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms, by=this_worker())
             case Dead(reason, _, ran) as dead:
                 return Settlement.abandon(
                     lease,
@@ -102,6 +108,7 @@ class Settler:
                     duration_ms=duration_ms,
                     dead_letter=self._dead_letter(attempt, dead),
                     quotes=dead.quotes,
+                    by=this_worker(),
                 )
             case Snoozed(delay, waits, awaits, notes, throttles):
                 snooze = Settlement.snooze(lease, delay, waits=waits, awaits=awaits, notes=notes)
@@ -109,11 +116,12 @@ class Settler:
             case Parked(delay, reason):
                 return Settlement.park(lease, delay, reason)
             case Cancelled(reason, ran):
-                return Settlement.cancelled(lease, reason, ran=ran, failure=failure, duration_ms=duration_ms)
+                by = None if failure is None else this_worker()
+                return Settlement.cancelled(lease, reason, ran=ran, failure=failure, duration_ms=duration_ms, by=by)
             case Released():
                 return Settlement.release(lease)
             case Crashed(cause):
-                return Settlement.crashed(lease, cause)
+                return Settlement.crashed(lease, cause, by=this_worker())
 
     def _shutting_its_lane(self, attempt: Attempt, snooze: Settlement) -> Settlement:
         lane = attempt.lease.lane
@@ -213,8 +221,8 @@ class Settler:
 
     def _instead_of(self, item: Settlement, refusal: BackendRefused) -> Iterator[Settlement]:
         """Yield replacements for a refused settlement, the best first."""
-        lease, ran, took = item.lease, item.ran, item.duration_ms
-        refused = Failure("SettlementRefused", storable(f"the store refused the {item.move} of this job: {refusal}"))
+        lease, ran, took, by = item.lease, item.ran, item.duration_ms, this_worker()
+        refused = stated("SettlementRefused", f"the store refused the {item.move} of this job: {refusal}")
         reason = (item.move == "abandon" and item.reason) or "settlement refused"
         quotes = item.quotes and item.move == "abandon"
         if item.move != "abandon":
@@ -224,9 +232,23 @@ class Settler:
         if self._drop_dead:
             told = f"dropped: its dead letter was refused ({reason})"
             for failure in dict.fromkeys((item.failure, None)):
-                yield Settlement.cancelled(lease, told, ran=ran, failure=failure, duration_ms=took, quotes=quotes)
+                yield Settlement.cancelled(
+                    lease, told, ran=ran, failure=failure, duration_ms=took, quotes=quotes, by=by
+                )
         for failure in filter(None, (item.failure, refused)):
-            yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=failure, ran=ran, spent=reason, quotes=quotes)
+            yield Settlement.nack(
+                lease, _DEAD_LETTER_RETRY, failure=failure, ran=ran, spent=reason, quotes=quotes, by=by
+            )
+
+
+def this_worker() -> RanBy:
+    """Return where this process runs, for the records of runs."""
+    return _worker(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _worker(pid: int) -> RanBy:
+    return RanBy(platform.node(), pid, build())
 
 
 class _Unexpected(BackendRefused):

@@ -16,6 +16,7 @@ from types import TracebackType
 import msgspec
 
 from onward.base.credentials import without_credentials
+from onward.base.fingerprint import of_error, of_text
 from onward.base.wording import counted
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "kind_of",
     "message_of",
     "name_of",
+    "stated",
     "storable",
     "user_part",
 ]
@@ -46,17 +48,26 @@ class Failure(msgspec.Struct, frozen=True):
     kind: str
     message: str
     traceback: str = ""
+    fingerprint: str = ""  # the same for the same failure; "": not known
 
 
 def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
     """Make the record of an exception.  ``scrub`` masks secrets in its texts, before they are cut."""
-    said = _said(error, scrub)
-    return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
+    said, kind = _said(error, scrub), kind_of(error, scrub)
+    message = storable(said)
+    return Failure(kind, message, _traceback(error, said, scrub), of_error(error, kind, message))
 
 
 def describe_behind(error: BaseException, cause: BaseException, scrub: Scrub) -> Failure:
     """Make the record of a cause that another exception was raised from, with the traceback of both."""
-    return Failure(kind_of(cause, scrub), message_of(cause, scrub), _traceback(error, _said(error, scrub), scrub))
+    kind, message = kind_of(cause, scrub), message_of(cause, scrub)
+    return Failure(kind, message, _traceback(error, _said(error, scrub), scrub), of_error(cause, kind, message))
+
+
+def stated(kind: str, message: str, fingerprint: str | None = None) -> Failure:
+    """Make the record of a failure that is no exception."""
+    message = storable(message)
+    return Failure(kind, message, "", of_text(kind, message) if fingerprint is None else fingerprint)
 
 
 def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:

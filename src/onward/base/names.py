@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from onward.errors import InvalidName
 
 __all__ = [
-    "build_name",
     "is_pattern",
     "job_name",
     "key",
@@ -26,7 +25,6 @@ _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _QUEUE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_BUILD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:/@-]{0,99}")
 _KEY_LIMIT = 400
 _LONGEST_NUMBER = 18  # digits: Python refuses to read thousands of them
 
@@ -69,16 +67,6 @@ def serves(served: Iterable[str], queue: str) -> bool:
 def job_name(name: str) -> str:
     return _checked(
         _JOB, name, "job name", "letters, digits, '_', '.', ':' and '-', at most 200, starting with a letter"
-    )
-
-
-def build_name(name: str) -> str:
-    """Check the name of a build of the application: a version, a commit, the tag of an image."""
-    return _checked(
-        _BUILD,
-        name,
-        "build",
-        "letters, digits, '.', '_', '+', ':', '/', '@' and '-', at most 100, starting with a letter or digit",
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.base.wording import counted
 from onward.cli import output, removing
+from onward.cli.acting import acting
 from onward.cli.command import Argument, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
@@ -63,7 +64,7 @@ def run(app: Onward, args: Namespace, text: str, wording: Wording, **options: An
         return Exit.OK if preview.count else Exit.NOTHING
     if purges:
         removing.confirm(args, preview.count, wording.kind.removesuffix("job").strip())
-    return _act(app, args, preview, wording, limit=limit, **options)
+    return _act(app, args, preview, wording, limit=limit, **options, **acting(args))
 
 
 def _act(app: Onward, args: Namespace, preview: Preview, wording: Wording, **options: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onward.cli import (
+    audit,
     check_deploy,
     completion,
     config,
@@ -55,6 +56,7 @@ TREE: tuple[Command | Group, ...] = (
     schedules.GROUP,
     limits.GROUP,
     flows.GROUP,
+    audit.COMMAND,
     *maintenance.COMMANDS,
     health.COMMAND,
     forget.COMMAND,

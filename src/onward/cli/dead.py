@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onward.base.wording import counted
 from onward.cli import bulk, finding, jobs, output, removing, timeline, triage, values
+from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
@@ -45,7 +46,7 @@ def show(app: Onward, args: Namespace) -> int:
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
-    timeline.show(args, record, jobs.notes_of(app, record))
+    timeline.show(args, record, jobs.notes_of(app, record), jobs.entries_of(app, record))
     return Exit.OK
 
 
@@ -58,7 +59,7 @@ def replay(app: Onward, args: Namespace) -> int:
         return _would(args, chosen, _REPLAY)
     replayed, skipped = 0, dict(chosen.skipped)
     for batch in _batches(chosen.ids):
-        answer = app.dead_letters.replay(batch, fresh=args.fresh)
+        answer = app.dead_letters.replay(batch, fresh=args.fresh, **acting(args))
         replayed, skipped = replayed + answer, skipped | answer.skipped
     _report(args, "replayed", replayed, skipped)
     return _verdict(replayed, skipped)
@@ -72,7 +73,7 @@ def purge(app: Onward, args: Namespace) -> int:
     if args.dry_run:
         return _would(args, chosen, _PURGE)
     removing.confirm(args, len(chosen.ids), "dead")
-    purged = sum(app.dead_letters.purge(batch) for batch in _batches(chosen.ids))
+    purged = sum(app.dead_letters.purge(batch, **acting(args)) for batch in _batches(chosen.ids))
     _report(args, "purged", purged, chosen.skipped)
     return _verdict(purged, chosen.skipped)
 
@@ -219,13 +220,14 @@ GROUP = Group(
                 *_WHICH,
                 bulk.DRY_RUN,
                 argument("--fresh", "without their notes: steps that were done are done again", action="store_true"),
+                *ACTING,
             ),
         ),
         Command(
             "purge",
             "remove dead jobs for good",
             on_store(purge),
-            (*_WHICH, removing.OLDER_THAN, *removing.ASKING),
+            (*_WHICH, removing.OLDER_THAN, *removing.ASKING, *ACTING),
             about="On a terminal the number of jobs has to be typed first; elsewhere --yes is needed.",
         ),
         Command(

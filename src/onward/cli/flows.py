@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from onward.cli import output, values
+from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -71,7 +72,7 @@ def show(app: Onward, args: Namespace) -> int:
 def cancel(app: Onward, args: Namespace) -> int:
     """Cancel flows."""
     for flow_id in args.ids:
-        changed = app.flows.get(flow_id).cancel(args.reason)
+        changed = app.flows.get(flow_id).cancel(args.reason or "cancelled by request", by=who_acts(args))
         _told(args, flow_id, {"cancelled": changed}, "cancelled" if changed else "was over already")
     return Exit.OK
 
@@ -79,7 +80,7 @@ def cancel(app: Onward, args: Namespace) -> int:
 def retry(app: Onward, args: Namespace) -> int:
     """Replay what did not complete in flows."""
     for flow_id in args.ids:
-        replayed = app.flows.get(flow_id).retry()
+        replayed = app.flows.get(flow_id).retry(**acting(args))
         _told(args, flow_id, {"replayed": replayed}, f"{replayed:,} jobs replayed")
     return Exit.OK
 
@@ -152,13 +153,13 @@ GROUP = Group(
             "cancel",
             "cancel flows: nothing of them starts any more, and what runs is asked to stop",
             on_store(cancel),
-            (_IDS, argument("--reason", "why", metavar="TEXT", default="cancelled by request")),
+            (_IDS, *ACTING),
         ),
         Command(
             "retry",
             "replay the discarded and cancelled jobs of flows",
             on_store(retry),
-            (_IDS,),
+            (_IDS, *ACTING),
             about="Completed jobs are not run again; what comes after opens as ever.",
         ),
     ),

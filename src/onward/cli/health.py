@@ -31,12 +31,13 @@ _NARROWEST = 24  # columns for what a check says; on a narrower terminal it stan
 
 def health(app: Onward, args: Namespace) -> int:
     """Print the checks of the store and of the workers on it, the worst first."""
-    checks = sorted(_named(app.health(), args.app), key=lambda check: _WORST_FIRST.index(check.status))
+    checks = _named(app.health(), args.app)
     if args.json:
         for check in checks:
             output.json_line(msgspec.structs.asdict(check))
     else:
-        for line in lines(checks, output.width()):
+        worst_first = sorted(checks, key=lambda check: _WORST_FIRST.index(check.status))
+        for line in lines(worst_first, output.width()):
             output.write(line)
         output.say(args, _summary(checks))
     wrong = {"fail", "warn"} if args.strict else {"fail"}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onward.cli import bulk, check_deploy, finding, output, stacks, timeline, values
+from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
@@ -19,13 +20,15 @@ from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.client.auditing import AuditRecord
     from onward.client.record import JobRecord, NoteRecord
 
-__all__ = ["GROUP", "list_pages", "notes_of", "pages"]
+__all__ = ["GROUP", "entries_of", "list_pages", "notes_of", "pages"]
 
 Page = Callable[[int, str | None], Sequence["JobRecord"]]  # how many, after which id
 
 _PAGE = 500
+BY_REQUEST = "cancelled by request"
 
 
 def list_jobs(app: Onward, args: Namespace) -> int:
@@ -46,7 +49,7 @@ def list_jobs(app: Onward, args: Namespace) -> int:
 def show(app: Onward, args: Namespace) -> int:
     """Print everything known about one job."""
     record = find(app, args.id)
-    timeline.show(args, record, notes_of(app, record))
+    timeline.show(args, record, notes_of(app, record), entries_of(app, record))
     return Exit.OK
 
 
@@ -58,10 +61,15 @@ def notes_of(app: Onward, record: JobRecord) -> Sequence[NoteRecord]:
         return ()
 
 
+def entries_of(app: Onward, record: JobRecord) -> Sequence[AuditRecord]:
+    """Return what people did to a job; nothing if its store keeps no audit trail."""
+    return app.audit(job=record.id) if app.backend.capabilities.audit else ()
+
+
 def signal(app: Onward, args: Namespace) -> int:
     """Tell a job what it waits for, or will."""
     record = find(app, args.id)
-    told = app.signal(record.id, args.name, args.value, again=args.again)
+    told = app.signal(record.id, args.name, args.value, again=args.again, **acting(args))
     why_not = f"it is {record.state}" if record.is_finished else "it was told before; --again replaces the value"
     if args.json:
         output.json_line({"id": record.id, "signal": args.name, "told": told})
@@ -78,7 +86,7 @@ def retry(app: Onward, args: Namespace) -> int:
         return bulk.run(app, args, args.filter, bulk.Wording("retry", "retry", "retried", "retrying"))
 
     def again(record: JobRecord) -> tuple[bool, str]:
-        if app.retry(record.id):
+        if app.retry(record.id, **acting(args)):
             return True, "due now"
         return False, _WHY_NOT_RETRIED.get(record.state, f"it is damaged: {record.damage}")
 
@@ -89,10 +97,10 @@ def cancel(app: Onward, args: Namespace) -> int:
     """Cancel jobs that wait, and ask those that run to stop."""
     if _by_filter(args):
         wording = bulk.Wording("cancel", "cancel", "cancelled", "cancelling")
-        return bulk.run(app, args, args.filter, wording, reason=args.reason)
+        return bulk.run(app, args, args.filter, wording)
 
     def stop(record: JobRecord) -> tuple[bool, str]:
-        match app.cancel(record.id, args.reason):
+        match app.cancel(record.id, args.reason or BY_REQUEST, by=who_acts(args)):
             case State.CANCELLED:
                 return True, "cancelled"
             case State.EXECUTING:
@@ -252,7 +260,7 @@ GROUP = Group(
             "retry",
             "run waiting jobs now, and put discarded or cancelled ones back in their queue",
             on_store(retry),
-            _WHICH,
+            (*_WHICH, *ACTING),
             about="With --filter, all jobs that match and are scheduled or retryable, 500 at a time; if the filter names "
             "states, those. Ctrl-C stops after the batch.",
         ),
@@ -265,6 +273,7 @@ GROUP = Group(
                 argument("name", "the name of the signal", metavar="NAME"),
                 argument("value", "its value as JSON (null)", metavar="JSON", nargs="?", type=values.json_value),
                 argument("--again", "replace the value that it was told before", action="store_true"),
+                *ACTING,
             ),
             about="The first value stays. A job that has not begun keeps the signal; one that is over is told nothing.",
         ),
@@ -272,10 +281,8 @@ GROUP = Group(
             "cancel",
             "cancel jobs that wait, and ask those that run to stop",
             on_store(cancel),
-            (
-                *_WHICH,
-                argument("--reason", "why; it is kept with the job", metavar="TEXT", default="cancelled by request"),
-            ),
+            (*_WHICH, *ACTING),
+            about="The reason is kept with the job, and in the audit trail.",
         ),
         check_deploy.SIGNATURES,
     ),

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from onward.cli import output, values
+from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_new_store, on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
@@ -40,7 +41,13 @@ def set_limit(app: Onward, args: Namespace) -> int:
         )
     _check_place(args)
     app.limits.set(
-        args.job, queue=args.queue, each_key=args.each_key, running=args.running, rate=args.rate, burst=args.burst
+        args.job,
+        queue=args.queue,
+        each_key=args.each_key,
+        running=args.running,
+        rate=args.rate,
+        burst=args.burst,
+        **acting(args),
     )
     return _tell(app, args)
 
@@ -48,20 +55,20 @@ def set_limit(app: Onward, args: Namespace) -> int:
 def clear(app: Onward, args: Namespace) -> int:
     """Let the code decide again."""
     _check_place(args)
-    app.limits.clear(args.job, queue=args.queue, each_key=args.each_key)
+    app.limits.clear(args.job, queue=args.queue, each_key=args.each_key, **acting(args))
     return _tell(app, args)
 
 
 def forget(app: Onward, args: Namespace) -> int:
     """Drop a limit that left the code."""
     _check_place(args)
-    app.limits.forget(args.job, queue=args.queue, each_key=args.each_key)
+    app.limits.forget(args.job, queue=args.queue, each_key=args.each_key, **acting(args))
     return _tell(app, args)
 
 
 def shut(app: Onward, args: Namespace) -> int:
     """Start no job of these names any more."""
-    app.limits.shut(*args.jobs)
+    app.limits.shut(*args.jobs, **acting(args))
     for job in args.jobs:
         _tell_gate(args, job, "is shut: nothing of it starts until `onward limit open`", is_shut=True)
     return Exit.OK
@@ -69,7 +76,7 @@ def shut(app: Onward, args: Namespace) -> int:
 
 def open_again(app: Onward, args: Namespace) -> int:
     """Start jobs of these names again."""
-    app.limits.open(*args.jobs)
+    app.limits.open(*args.jobs, **acting(args))
     for job in args.jobs:
         _tell_gate(args, job, "is open", is_shut=False)
     return Exit.OK
@@ -201,6 +208,7 @@ GROUP = Group(
                 argument("--running", "how many may run at once", metavar="N", type=values.count),
                 argument("--rate", "how many may start: 10/s, 100/min, 1000/h or 5/day", metavar="RATE"),
                 argument("--burst", "how many of the rate may start at once", metavar="N", type=values.count),
+                *ACTING,
             ),
             about="It counts at the next claim. What was set before is replaced; what is not said is as in the code. "
             "Lowering a limit stops nothing that runs.",
@@ -209,13 +217,13 @@ GROUP = Group(
             "clear",
             "forget what was set: the code decides again",
             on_store(clear),
-            (_JOB, _QUEUE, _EACH_KEY),
+            (_JOB, _QUEUE, _EACH_KEY, *ACTING),
         ),
         Command(
             "forget",
             "drop a limit that left the code, with what was set",
             on_store(forget),
-            (_JOB, _QUEUE, _EACH_KEY),
+            (_JOB, _QUEUE, _EACH_KEY, *ACTING),
             about="A limit stays as it was last declared when it leaves the code. A worker that still declares it does so "
             "again when it starts.",
         ),
@@ -223,13 +231,13 @@ GROUP = Group(
             "shut",
             "start nothing of a job any more, everywhere and across deployments; what runs goes on",
             on_store(shut),
-            (_JOBS,),
+            (_JOBS, *ACTING),
         ),
         Command(
             "open",
             "start a job again that was shut: by hand, by its breaker or by Throttle",
             on_store(open_again),
-            (_JOBS,),
+            (_JOBS, *ACTING),
         ),
     ),
 )

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.cli import limits, output
+from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_new_store, on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -69,7 +70,7 @@ def resume(app: Onward, args: Namespace) -> int:
 def _switch(app: Onward, args: Namespace, *, paused: bool) -> int:
     known = {queue.name for queue in app.queues()}
     for name in args.names:
-        changed = app.pause(name) if paused else app.resume(name)
+        changed = app.pause(name, **acting(args)) if paused else app.resume(name, **acting(args))
         if args.json:
             output.json_line({"queue": name, "paused": paused, "changed": changed})
         else:
@@ -145,7 +146,7 @@ GROUP = Group(
             "pause",
             "stop claims from queues, everywhere and across restarts; running jobs go on",
             on_new_store(pause),
-            (_NAMES,),
+            (_NAMES, *ACTING),
         ),
         Command(
             "resume",
@@ -158,6 +159,7 @@ GROUP = Group(
                     "end an unfinished `onward move` whose other store is gone for good: what is in both could run in both",
                     action="store_true",
                 ),
+                *ACTING,
             ),
         ),
     ),

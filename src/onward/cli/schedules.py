@@ -5,10 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.cli import output, values
+from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
@@ -73,19 +75,19 @@ def explain(args: Namespace) -> int:
 
 def pause(app: Onward, args: Namespace) -> int:
     """Stop booking schedules."""
-    return _each(args, app.schedules.pause, ("paused", "was already paused"))
+    return _each(args, partial(app.schedules.pause, **acting(args)), ("paused", "was already paused"))
 
 
 def resume(app: Onward, args: Namespace) -> int:
     """Book schedules again."""
-    return _each(args, app.schedules.resume, ("resumed", "was not paused"))
+    return _each(args, partial(app.schedules.resume, **acting(args)), ("resumed", "was not paused"))
 
 
 def delete(app: Onward, args: Namespace) -> int:
     """Delete schedules that were made at run time."""
 
     def gone(name: str) -> bool:
-        app.schedules.delete(name)
+        app.schedules.delete(name, **acting(args))
         return True
 
     return _each(args, gone, ("deleted", ""))
@@ -93,7 +95,7 @@ def delete(app: Onward, args: Namespace) -> int:
 
 def run(app: Onward, args: Namespace) -> int:
     """Enqueue the job of a schedule, now."""
-    handle = app.schedules.run_now(args.name)
+    handle = app.schedules.run_now(args.name, **acting(args))
     if args.json:
         output.json_line({"schedule": args.name, "id": handle.id})
     else:
@@ -215,16 +217,16 @@ GROUP = Group(
             "pause",
             "book nothing more for schedules, everywhere and across deployments",
             on_store(pause),
-            (_NAMES,),
+            (_NAMES, *ACTING),
             about="What is booked and has not begun is taken back; what runs goes on.",
         ),
-        Command("resume", "book schedules again, from now on", on_store(resume), (_NAMES,)),
-        Command("run", "enqueue the job of a schedule now, and print its id", on_store(run), (_NAME,)),
+        Command("resume", "book schedules again, from now on", on_store(resume), (_NAMES, *ACTING)),
+        Command("run", "enqueue the job of a schedule now, and print its id", on_store(run), (_NAME, *ACTING)),
         Command(
             "delete",
             "delete schedules that were made at run time",
             on_store(delete),
-            (_NAMES,),
+            (_NAMES, *ACTING),
             about="A schedule that the code declares is deleted there; `onward schedule pause` stops it.",
         ),
         Command(

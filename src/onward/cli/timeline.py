@@ -17,6 +17,7 @@ from onward.job.secrets import masked
 from onward.job.states import State
 
 if TYPE_CHECKING:
+    from onward.client.auditing import AuditRecord
     from onward.client.record import JobRecord, NoteRecord, RunError
 
 __all__ = ["as_data", "show"]
@@ -33,12 +34,15 @@ class TimelineEntry(NamedTuple):
     below: str = ""  # a traceback
 
 
-def show(args: Namespace, record: JobRecord, notes: Sequence[NoteRecord] = ()) -> None:
-    """Print a job with its notes, for people or for machines."""
+def show(
+    args: Namespace, record: JobRecord, notes: Sequence[NoteRecord] = (), entries: Sequence[AuditRecord] = ()
+) -> None:
+    """Print a job with its notes and what people did to it, for people or for machines."""
     if args.json:
-        output.json_line(as_data(record) | {"notes": [asdict(note) for note in notes]} | _unreadable(record))
+        told = {"notes": [asdict(note) for note in notes], "audit": [asdict(entry) for entry in entries]}
+        output.json_line(as_data(record) | told | _unreadable(record))
     else:
-        for line in _lines(record, notes):
+        for line in _lines(record, [*map(_noted, notes), *map(_acted, reversed(entries))]):
             output.write(line)
 
 
@@ -67,14 +71,14 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     return {}
 
 
-def _lines(record: JobRecord, notes: Sequence[NoteRecord]) -> Iterator[StyledLine]:
+def _lines(record: JobRecord, others: Sequence[TimelineEntry]) -> Iterator[StyledLine]:
     """Yield the fields of the job, an empty line, and what happened to it."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
     yield []
     # Sorting is stable: entries of the same microsecond keep their order.
-    for event in sorted((*map(_noted, notes), *_events(record)), key=lambda event: event.at):
+    for event in sorted((*others, *_events(record)), key=lambda event: event.at):
         yield [(stamp(event.at), "dim"), ("  ", ""), (event.told, event.style)]
         for line in event.below.splitlines():
             yield [("    ", ""), (line, "dim")]
@@ -142,6 +146,16 @@ def _noted(note: NoteRecord) -> TimelineEntry:
         "signal": "signal {} came",
     }
     return TimelineEntry(note.at, told[note.kind].format(f"'{note.name}'"))
+
+
+def _acted(entry: AuditRecord) -> TimelineEntry:
+    about = f" '{entry.ref}'" if entry.ref else ""
+    why = f": {entry.detail}" if entry.detail else ""
+    is_altered = entry.trust == "altered"
+    doubt = "  (ALTERED: its signature does not match)" if is_altered else ""
+    return TimelineEntry(
+        entry.at, f"{entry.act}{about} by {entry.who}{why}{doubt}", "bold red" if is_altered else "magenta"
+    )
 
 
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:

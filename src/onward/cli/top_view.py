@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from onward.cli.acting import who_acts
 from onward.cli.panels import KEYS, Panel, checks_panel, deaths_panel, keys_panel, stack_panel, why_panel
 from onward.cli.picture import Choice, Room, picture, shown_jobs, shown_queues
 from onward.cli.screen import KeyPress, Screen
@@ -209,7 +211,7 @@ class TopView:
         text = f"resume queue {queue}?" if paused else f"pause queue {queue}? No job of it starts until it is resumed."
 
         def act() -> str:
-            change(queue)
+            change(queue, by=who_acts(Namespace(by=None)), reason="onward top")
             return f"queue {queue} is {'resumed' if paused else 'paused'}"
 
         self._question = Question(f"{text}  y, or any other key for no", act)

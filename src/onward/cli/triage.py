@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from onward.base.names import whole
 from onward.base.wording import counted
 from onward.cli import bulk, output, values
+from onward.cli.acting import ACTING, acting
 from onward.cli.command import Argument, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find_dead
@@ -28,8 +29,9 @@ _STYLES = {"failed": "bold red", "impatient": "bold yellow", "waiting": "dim", "
 def canary(app: Onward, args: Namespace, text: str) -> int:
     """Replay dead jobs with care; print each step."""
     last: CanaryStep | None = None
+    options: dict[str, Any] = {"steps": args.steps, "patience": args.patience, "rate": args.rate}
     with bulk.stopping() as stop:
-        for step in app.dead_letters.canary(text, steps=args.steps, patience=args.patience, rate=args.rate):
+        for step in app.dead_letters.canary(text, **options, **acting(args)):
             last = step
             _tell(args, step)
             if stop() and step.happened != "finished":
@@ -60,9 +62,8 @@ def edit(app: Onward, args: Namespace) -> int:
     """Enqueue a dead job with other arguments; print the difference."""
     job_id = find_dead(app, args.id).id
     given: dict[str, Any] = {} if args.payload is None else {"payload": _read(args.payload)}
-    made = app.dead_letters.edit(
-        job_id, set=dict(args.set or ()), unset=args.unset or (), dry_run=args.dry_run, **given
-    )
+    given |= {"set": dict(args.set or ()), "unset": args.unset or (), "dry_run": args.dry_run}
+    made = app.dead_letters.edit(job_id, **given, **acting(args))
     if args.json:
         output.json_line(made)
     else:
@@ -78,6 +79,8 @@ def _show(args: Namespace, made: Edit) -> None:
         output.say(args, "the arguments were not checked: --app names the application that defines the job")
     if args.dry_run:
         output.write(f"would enqueue {made.id} in place of {made.edited_from}; nothing was enqueued")
+    elif made.repeated:
+        output.write(f"{made.id} was enqueued before in place of {made.edited_from}, and not again")
     elif made.enqueued:
         output.write(f"enqueued {made.id} in place of {made.edited_from}, which stays dead")
     else:
@@ -118,6 +121,7 @@ CANARY: tuple[Argument, ...] = (
         "--patience", "how long to wait, if no job ends (10m)", metavar="LENGTH", type=values.duration, default=600.0
     ),
     argument("--rate", "how fast the last step goes (50/s)", metavar="N/s", default="50/s"),
+    *ACTING,
 )
 EDIT: tuple[Argument, ...] = (
     argument("id", "an id, or 8 or more of its first characters", metavar="ID"),
@@ -125,4 +129,5 @@ EDIT: tuple[Argument, ...] = (
     argument("--unset", "leave an argument out; may be given again", metavar="KEY", action="append"),
     argument("--payload", "all arguments, as JSON in a file; - reads stdin", metavar="FILE", files=True),
     bulk.DRY_RUN,
+    *ACTING,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
 
@@ -59,8 +60,20 @@ def run(args: Namespace) -> int:
         max_silence=args.max_silence,
         timeout_grace=args.timeout_grace,
         reload=args.reload,
+        listening=None if args.listen is None else _bound(*args.listen),
+        heartbeat=args.heartbeat,
     )
     return Supervisor(options, open_store=open_store).run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    from onward.supervisor.http import bind
+
+    try:
+        return bind(host, port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CommandError(f"--listen: port {port} of {host} cannot be listened on: {why}", Exit.CONFIG) from None
 
 
 def log_level(args: Namespace) -> int:
@@ -87,6 +100,22 @@ def _limit(text: str) -> tuple[str, int]:
     return name, values.count(number)
 
 
+def _address(text: str) -> tuple[str, int]:
+    """Read an address to listen on; without a host it is this machine alone.
+
+    >>> _address("9464"), _address("0.0.0.0:9464"), _address("[::1]:0")
+    (('127.0.0.1', 9464), ('0.0.0.0', 9464), ('::1', 0))
+    """
+    host, _, port = text.rpartition(":")
+    number = whole(port)
+    if number is None or number > _LAST_PORT or (":" in host and not host.startswith("[")):
+        raise ArgumentTypeError(
+            f"{text[:60]!r} is no address: write it as 127.0.0.1:9464, or 0.0.0.0:9464 for all networks"
+        )
+    return host.strip("[]") or "127.0.0.1", number
+
+
+_LAST_PORT = 65535
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
@@ -176,6 +205,15 @@ COMMAND = Command(
             "how the log on stderr is written: text for people (the default), json for machines, an object a line",
             choices=FORMATS,
             default="text",
+        ),
+        argument(
+            "--listen",
+            "serve /metrics, /livez and /readyz over HTTP, as in 127.0.0.1:9464; a port alone is this machine only",
+            metavar="HOST:PORT",
+            type=_address,
+        ),
+        argument(
+            "--heartbeat", "a file that is touched every 10 s while the worker is well, for probes", metavar="FILE"
         ),
         argument("--reload", "restart the processes when the code changes, for development", action="store_true"),
     ),

@@ -26,6 +26,7 @@ from typing import (
 
 from onward.backend import Enqueued, Inspection, StoredJob
 from onward.base.clock import from_micros
+from onward.client.auditing import BY_REQUEST
 from onward.client.client import Client
 from onward.client.letters import LetterWriter, Sealer, refuse_what_it_lacks
 from onward.client.record import JobRecord, Records
@@ -259,7 +260,7 @@ class HandleSource:
         backend: Inspection,
         *,
         records: Records,
-        cancel: Callable[[str, str], State | None],
+        cancel: Callable[..., State | None],
         hopeless: Callable[[], bool],
     ) -> None:
         self.backend = backend
@@ -317,9 +318,9 @@ class JobHandle(Generic[T]):
     def state(self) -> State:
         return self.record().state
 
-    def cancel(self, reason: str = "cancelled by request") -> State | None:
+    def cancel(self, reason: str = BY_REQUEST, *, by: str | None = None) -> State | None:
         """Cancel the job if it waits, ask it to stop if it runs.  None if it has ended already."""
-        return self._source.cancel(self.id, reason)
+        return self._source.cancel(self.id, reason, by=by)
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the job's end and return its result; raise if it was discarded or cancelled."""

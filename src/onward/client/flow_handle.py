@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 from onward.backend import COUNTED, FlowRow, FlowState
 from onward.base.clock import from_micros
 from onward.base.failure import storable
+from onward.client.auditing import BY_REQUEST
 from onward.client.bound_job import looks
 from onward.client.flow_source import FlowSource
 from onward.errors import FlowNotFound, NoWorker, OptionError, ResultTimeout
@@ -133,21 +134,26 @@ class FlowHandle:
         row = self._row()
         return self._source.results_of(row, node, [each.name for each in row.nodes])
 
-    def cancel(self, reason: str = "cancelled by request") -> bool:
+    def cancel(self, reason: str = BY_REQUEST, *, by: str | None = None) -> bool:
         """Cancel the flow: no job of it starts any more, and those that run are asked to stop.  False if it is over."""
         if not isinstance(reason, str):
             raise OptionError(f"reason must be text, not {type(reason).__name__}")
-        cancelled = self._source.store.cancel_flow(self.id, storable(reason))
+        told = "" if by is None or reason == BY_REQUEST else reason
+        act = self._source.auditor.draft("cancel-flow", by, ref=self.id, reason=told)
+        cancelled = self._source.store.cancel_flow(self.id, storable(reason), audit=act.audit)
+        act.done(() if cancelled else None)
         if not cancelled:
             self._row()  # raises if there is none
         return cancelled
 
-    def retry(self) -> int:
+    def retry(self, *, by: str | None = None, reason: str = "") -> int:
         """Replay every discarded or cancelled job, and let the flow go on from there.  Returns how many.
 
         What was completed is not run again.
         """
-        replayed = self._source.store.retry_flow(self.id)
+        act = self._source.auditor.draft("retry-flow", by, ref=self.id, reason=reason)
+        replayed = self._source.store.retry_flow(self.id, audit=act.audit)
+        act.done(None if replayed is None else ())
         if replayed is None:
             raise FlowNotFound(f"there is no flow {self.id}: it was never enqueued here, or it was pruned")
         if self._source.client.after_enqueue is not None:

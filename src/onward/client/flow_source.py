@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from onward.backend import Backend, Enqueued, Envelope, FlowRow, Inspection, KeepsFlows, Query, StoredJob
 from onward.base.failure import storable
 from onward.base.names import job_name
+from onward.client.auditing import Auditor
 from onward.client.bound_job import Call, HandleSource, Job
 from onward.client.client import Client
 from onward.errors import ArgumentError, FlowError, FlowNotFound, InvalidName, OptionError, Unsupported
@@ -26,13 +27,21 @@ class FlowSource:
     """Seals members, finds flows and reads results."""
 
     def __init__(
-        self, backend: Backend, inspection: Inspection, client: Client, handles: HandleSource, seals: NoteSeals
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        client: Client,
+        handles: HandleSource,
+        seals: NoteSeals,
+        *,
+        auditor: Auditor,
     ) -> None:
         self._backend = backend
         self._inspection = inspection
         self._seals = seals
         self.client = client
         self.handles = handles
+        self.auditor = auditor
 
     @property
     def store(self) -> KeepsFlows:

@@ -56,6 +56,10 @@ class RunError:
     at: datetime
     duration_ms: int
     owner: str | None = None  # the session of the worker that ran it
+    fingerprint: str = ""  # the same for the same failure
+    host: str | None = None  # where it ran, and the next two
+    pid: int | None = None
+    build: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +329,7 @@ def _shown(instant: int) -> datetime:
 
 
 def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
-    failure = encryption.read_failure(stored.id, stored.queue, run.token, run.failure)
+    failure, by = encryption.read_failure(stored.id, stored.queue, run.token, run.failure), run.by
     return RunError(
         attempt=run.attempt,
         kind=failure.kind,
@@ -334,4 +338,8 @@ def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
         at=_shown(run.at),
         duration_ms=run.duration_ms,
         owner=run.owner,
+        fingerprint=run.fingerprint,
+        host=None if by is None else by.host,
+        pid=None if by is None else by.pid,
+        build=None if by is None else by.build,
     )

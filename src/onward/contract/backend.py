@@ -113,6 +113,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
+from onward.contract.audit import Audit
 from onward.contract.capabilities import Capabilities
 from onward.contract.samples import Sample
 from onward.contract.values import Claim, Enqueued, Held, Reaped, Renewal, Session, Turn, TurnResult
@@ -139,7 +140,7 @@ class Backend(Protocol):
         return  # a store in this process needs no connection
 
     @abstractmethod
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         """Store the envelopes, all or none, and answer for each in their order.
 
         - A job is due at the store's now plus its `delay`, or at `not_before` if that is later.  Due already: `available`.
@@ -152,6 +153,7 @@ class Backend(Protocol):
           is asked to cancel and loses its key; the new job is stored.  All of it in the same transaction.
         - Two envelopes of one batch with the same unique key are treated in their order.
         - `BackendUnavailable`: send the batch again with `retried=True`.
+        - `audit`: entries about the act, stored with it; a backend that does not declare `audit` is given none.
         """
 
     @abstractmethod

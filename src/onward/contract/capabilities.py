@@ -64,11 +64,15 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It claims by lanes: limits, rates, fairness between keys (`onward.contract.limits`)."""
     flows: bool = False
     """It keeps flows: workflows, chains, batches (`onward.contract.flows`)."""
+    groups_deaths: bool = False
+    """It keeps dead jobs in groups, by their fingerprints (`onward.contract.deaths`)."""
+    audit: bool = False
+    """It stores who did what by hand, in the transaction of the act (`onward.contract.audit`)."""
 
 
 # Of stores that have all other capabilities.
-DURABLE = Capabilities(notes=True, schedules=True)
-LOSSY = Capabilities(durable=False, notes=True, schedules=True)
+DURABLE = Capabilities(notes=True, schedules=True, lanes=True, flows=True, groups_deaths=True, audit=True)
+LOSSY = msgspec.structs.replace(DURABLE, durable=False)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

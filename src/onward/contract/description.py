@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["LARGEST_DESCRIPTION", "WorkerDescription"]
+from onward.job.ran_by import RanBy
+
+__all__ = ["LARGEST_DESCRIPTION", "WorkerDescription", "ran_by"]
 
 LARGEST_DESCRIPTION = 16 * 1024  # bytes
 
@@ -50,6 +52,14 @@ class WorkerDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
             return _decode(data) if data else None
         except msgspec.MsgspecError:
             return None
+
+
+def ran_by(host: str, pid: int, description: bytes) -> RanBy | None:
+    """Return who ran the jobs of a session; None if it has said nothing of itself."""
+    if not host and not pid:
+        return None
+    described = WorkerDescription.decoded(description)
+    return RanBy(host, pid, "" if described is None else described.build)
 
 
 _decode = msgspec.json.Decoder(WorkerDescription).decode

@@ -42,6 +42,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import Audit
 from onward.contract.values import Enqueued
 from onward.flow.graph import FAILED, Node
 from onward.job.envelope import Envelope
@@ -143,14 +144,14 @@ class KeepsFlows(Protocol):
         """Let no more jobs be added from outside, and look.  False: it is closed already, or not there."""
         ...
 
-    def cancel_flow(self, flow_id: str, reason: str) -> bool:
+    def cancel_flow(self, flow_id: str, reason: str, *, audit: Audit = ()) -> bool:
         """Mark a flow as cancelled, then cancel its members: waiting ones end, running ones are asked to.
 
         When it returns, no member starts any more that had not begun.  False: it is over already, or not there.
         """
         ...
 
-    def retry_flow(self, flow_id: str) -> int | None:
+    def retry_flow(self, flow_id: str, *, audit: Audit = ()) -> int | None:
         """Replay every discarded or cancelled member, and return how many; None: there is no such flow.
 
         A store may replay them in steps of 1,000 or more, and notes in the node's row that it has not done yet.  Until it

@@ -8,8 +8,10 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import Audit
 from onward.contract.snapshot import Look, Snapshot
 from onward.contract.values import StoredJob
+from onward.errors import OptionError
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
@@ -27,7 +29,10 @@ __all__ = [
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects jobs.  Pages go by id, and ids rise with the time of enqueueing; tombstones are never listed."""
+    """Selects jobs.  Pages go by id, and ids rise with the time of enqueueing; tombstones are never listed.
+
+    A fingerprint selects dead jobs of the job that is named besides: one group.
+    """
 
     ids: tuple[str, ...] | None = None
     states: frozenset[State] | None = None
@@ -35,9 +40,17 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None = None
     flow: str | None = None  # of stores that keep flows
     node: str | None = None  # of that flow
+    fingerprint: str | None = None  # of stores that group dead jobs
     after: str | None = None  # the last id of the page before
+    until: str | None = None  # the highest id: what is enqueued later is left out
     limit: int = 100
     newest_first: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is not None and self.job is None:
+            raise OptionError(
+                f"fingerprint={self.fingerprint!r:.60}: a group is a job and a fingerprint: name the job, too"
+            )
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +121,7 @@ class Inspection(Protocol):
     """A store that can be inspected and steered.
 
     ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
+    Verbs that change something take entries of the audit trail (`onward.contract.audit`) and store them with the change.
     """
 
     def get(self, job_id: str) -> StoredJob | None:
@@ -149,6 +163,8 @@ class Inspection(Protocol):
           in the first lines of each queue, sixteen priorities and sixteen lanes.
         - ``place_of``: one job, as `get` returns it, with how many available jobs come before it in its line, counted up
           to ``at_most``; which other jobs hold its keys; and how much of its limits is used.
+        - ``deaths``: the first hundred groups of discarded jobs, by name and fingerprint, each counted up to ``at_most``.
+        - ``audit``: a page of the audit trail, where the store declares `audit`.
         - ``series``: the rows of samples that began from the first instant until before the second, by time and reporter;
           no more than ``at_most``.
 
@@ -160,18 +176,18 @@ class Inspection(Protocol):
         """Return every session that was not ended or reaped, expired ones among them, by owner."""
         ...
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
         """Cancel jobs.  CANCELLED: it was waiting.  EXECUTING: it was asked to stop.  None: there was nothing to cancel.
 
         A job that is asked twice keeps the first reason.
         """
         ...
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
         """Make scheduled and retryable jobs due now."""
         ...
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         """Make discarded or cancelled jobs available again; ``fresh``: without their notes.
 
         This clears counters, reason, marks and progress, keeps the records of old runs, lets ``delivery`` go on, and takes
@@ -180,7 +196,7 @@ class Inspection(Protocol):
         """
         ...
 
-    def purge(self, query: Query) -> int:
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
         """Remove finished jobs for good.  Returns how many."""
         ...
 
@@ -194,13 +210,14 @@ class Inspection(Protocol):
         limit: int = 500,
     ) -> Pruned:
         """Remove, in one batch of a walk by id, the finished jobs that ended before their state's cutoff, and tombstones
-        past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+        past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.  Entries of the
+        audit trail that belong to no job go when they are older than `KEPT_FOR`, at most ``limit`` with each batch.
 
         With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
         """
         ...
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
         """Free an idempotency key that a success confirmed.  Returns what it was before, with the job it pointed to.
 
         DONE: that job had succeeded, and the key is free now.  BUSY: that job runs and holds it, nothing changed.  FREE:
@@ -208,7 +225,7 @@ class Inspection(Protocol):
         """
         ...
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
         """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything.
 
         A queue that is reserved for a transfer stays paused: `QueueReserved`.

@@ -31,6 +31,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import Audit
 from onward.flow.lanes import group_of
 from onward.flow.limits import Bounds, Kind, merged
 from onward.flow.room import Gate, Scope
@@ -139,7 +140,7 @@ class KeepsLimits(Protocol):
         """Return every limit, by kind and name; or the first so many: what is used of each is looked up."""
         ...
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
         """Choose bounds, which beat the declared ones until they are set to none.  False: there is no such limit.
 
         ``new``: it is made if there is none.  A queue's limit without bounds is dropped.  None for ``chosen`` drops a limit
@@ -147,8 +148,8 @@ class KeepsLimits(Protocol):
         """
         ...
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        """Shut a lane, or with ``render/`` all lanes of a job, until it is opened.
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        """Shut a lane, or with ``render/`` all lanes of a job, until it is opened.  True if that changed anything.
 
         Or open it: a job with each of its lanes, whatever has shut them.
         """

@@ -26,6 +26,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import Audit
 from onward.job.lease import Lease
 from onward.job.states import State
 
@@ -58,7 +59,14 @@ class Notes(Protocol):
     def notes(self, job_id: str) -> Sequence[Note]: ...
 
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
         """Store a signal.  ``at_most``: notes and bytes of notes that the job may have, counted under its row's lock."""
         ...

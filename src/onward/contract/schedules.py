@@ -28,6 +28,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import Audit
 from onward.job.envelope import Envelope
 
 __all__ = ["DAMAGED_VERSION", "Origin", "ScheduleChange", "ScheduleRow", "ScheduleRows", "Schedules"]
@@ -86,7 +87,7 @@ class Schedules(Protocol):
 
     def schedules(self) -> ScheduleRows: ...
 
-    def change_schedule(self, change: ScheduleChange) -> bool: ...
+    def change_schedule(self, change: ScheduleChange, *, audit: Audit = ()) -> bool: ...
 
     def take_back(self, ids: Sequence[str]) -> Sequence[str]: ...
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from onward.contract.audit import AuditEntry, AuditQuery
+from onward.contract.deaths import DeathGroup
 from onward.contract.limits import LimitState
 from onward.contract.samples import SeriesRow
 from onward.contract.values import StoredJob
@@ -41,6 +45,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: bool = False  # the overview
     place_of: str | None = None  # one job, by id, and what stands before it
+    deaths: bool = False  # the dead jobs in groups, where the store can group them
+    audit: AuditQuery | None = None  # a page of the audit trail
     series: tuple[int, int] | None = None  # the rows that began from one instant until before another
     at_most: int = 10_000
 
@@ -69,4 +75,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     overview: Overview | None = None
     place: JobPlace | None = None  # None also if there is no such job
+    deaths: list[DeathGroup] = []  # by job and fingerprint, `DEATH_GROUPS` at most
+    audit: Sequence[AuditEntry] = ()
     series: tuple[SeriesRow, ...] = ()

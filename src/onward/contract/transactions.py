@@ -22,6 +22,7 @@ from onward.contract.values import Enqueued, StoredJob
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Settled, Settlement
 
 __all__ = [
@@ -156,6 +157,8 @@ class Transacts(Protocol):
         """Return whether this lease ended in a success.  Waits for a transaction that is about to settle it."""
         ...
 
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
         """Record an error that a run raised after its job was completed.  False if there is no such job any more."""
         ...

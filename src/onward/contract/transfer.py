@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.audit import AuditEntry
 from onward.contract.notes import Note
 from onward.contract.values import StoredJob
 from onward.errors import BackendUnavailable
@@ -35,10 +36,13 @@ class Confirmed(msgspec.Struct, frozen=True):
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """What belongs to jobs and is no part of their rows: confirmed idempotency keys, and notes by the id of their job."""
+    """What belongs to jobs and is no part of their rows: confirmed idempotency keys; notes, and entries of the audit trail,
+    by the id of their job.
+    """
 
     confirmed: Mapping[str, Confirmed] = {}
     notes: Mapping[str, Sequence[Note]] = {}
+    audit: Mapping[str, Sequence[AuditEntry]] = {}
 
 
 class Restored(msgspec.Struct, frozen=True):

@@ -8,8 +8,10 @@ from datetime import timedelta
 import msgspec
 
 from onward.base.failure import Failure
+from onward.contract.description import ran_by
 from onward.contract.limits import LimitRow
 from onward.job.lease import Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Settled, Settlement
 from onward.job.states import FINISHED, State
 
@@ -53,6 +55,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     limits: tuple[LimitRow, ...] = ()  # that its code declares, where the store keeps limits
     description: bytes = b""  # what the worker says of itself (`WorkerDescription`), at most 16 KiB
+
+    def ran_by(self) -> RanBy | None:
+        """Return who ran the jobs of this session, for the records of those that crashed."""
+        return ran_by(self.host, self.pid, self.description)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +129,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     duration_ms: int
     owner: str | None = None  # the session that held it
+    by: RanBy | None = None  # the worker that ran it; of a crash, the one whose session was reaped
+
+    @property
+    def fingerprint(self) -> str:
+        return self.failure.fingerprint
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):

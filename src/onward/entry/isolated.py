@@ -24,7 +24,7 @@ import msgspec
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
 from onward.attempt.notebook import UnsupportedNotes
 from onward.attempt.prepare import prepare
-from onward.backend import Note, Notes, Signalled
+from onward.backend import Audit, Note, Notes, Signalled
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.entry.child import leave_signals_to_others, load_application, prepare_process
@@ -218,9 +218,16 @@ class _NotesThroughWorker:
         return self._store.notes(job_id)
 
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
-        return self._store.signal(job_id, name, value, again=again, at_most=at_most)
+        return self._store.signal(job_id, name, value, again=again, at_most=at_most, audit=audit)
 
 
 def _sendable(outcome: Outcome) -> Outcome:

@@ -17,64 +17,21 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Iterator
+from typing import Generic, NamedTuple
 
+from onward.flow.lane_view import PLAIN, J, LaneView
 from onward.flow.lanes import ahead_of, behind, group_of, random_start
-from onward.flow.limits import Bounds, Kind
-from onward.flow.room import HORIZON, Gate, LimitRoom, Scope
+from onward.flow.limits import Kind
+from onward.flow.room import HORIZON, LimitRoom, Scope
 from onward.flow.tokens import Bucket
 
 __all__ = ["MOST_BOOKED", "PLAIN", "Cursors", "LaneView", "Pick", "Walk", "Walked"]
 
-PLAIN = ""  # the group, and the lane, of jobs that have none
 MOST_BOOKED = 200
 _MORE_LANES = 64  # than jobs that are wanted
 _DRAWN_FROM = 32  # lanes, of which the first walk draws its first place
 _LAST = chr(0x10FFFF)
-
-
-class LanedJob(Protocol):
-    """A job that waits in a lane."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def crashes(self) -> int: ...
-    @property
-    def cost(self) -> int | None: ...
-
-
-J = TypeVar("J", bound=LanedJob)
-J_co = TypeVar("J_co", bound=LanedJob, covariant=True)
-
-
-class LaneView(Protocol[J_co]):
-    """What a walk asks a store.  Plain jobs are in the lane ``PLAIN``."""
-
-    now: int
-
-    def rank_after(self, queue: str, rank: int | None) -> int | None:
-        """Return the next lower priority that has available jobs; the highest, after None."""
-        ...
-
-    def lane_after(self, queue: str, rank: int, after: str, before: str) -> str | None:
-        """Return the first lane behind ``after`` that has available jobs; None if there is none below ``before``."""
-        ...
-
-    def heads(self, queue: str, rank: int, lane: str, skip: int, count: int) -> Sequence[J_co]:
-        """Return the next jobs of a lane that have not expired, by due time and id: some of them, and none at the end."""
-        ...
-
-    def bounds(self, kind: Kind, name: str) -> Bounds:
-        """Return the limit of a ``queue``, of a ``job``, or of each ``key`` of a job."""
-        ...
-
-    def gate(self, scope: Scope) -> Gate: ...
-
-    def running(self, scope: Scope, since: int = 0) -> int:
-        """Return how many leases a scope has; with ``since``, of those that began then or later."""
-        ...
 
 
 class Pick(NamedTuple, Generic[J]):
@@ -130,7 +87,6 @@ class Walk(Generic[J]):
         # The same by what asks for them, many times for each job that is taken.
         self._rooms_of: dict[tuple[str, str], list[LimitRoom]] = {}
         self._own_rooms: dict[str, LimitRoom | None] = {}
-        self._limited: dict[tuple[str, str], bool] = {}
         self._picks: list[Pick[J]] = []
         self._booked: list[tuple[J, int]] = []
         self._opens_at: int | None = None
@@ -160,26 +116,28 @@ class Walk(Generic[J]):
         groups = deque(_Group(self, queue, rank, name) for name in self._groups(queue, rank))
         while groups and not self.ended and len(self._picks) < until:
             group = groups.popleft()
-            pick = group.next()
-            if pick is None:
+            line = group.next()
+            if line is None:
                 continue
-            if pick.job.crashes and self._picks:
+            job = line.jobs[0]
+            if job.crashes and self._picks:
                 self.stop()
                 return
-            self._take(queue, group.name, pick)
+            self._take(group, line)
             groups.append(group)
-            if pick.job.crashes:
+            if job.crashes:
                 self._more = self.ended = True  # alone
 
-    def _take(self, queue: str, group: str, pick: Pick[J]) -> None:
-        for room in self.rooms(queue, pick.lane):
+    def _take(self, group: _Group[J], line: _Line[J]) -> None:
+        pick = Pick(line.jobs.popleft(), line.lane, group.probe)
+        for room in line.rooms:
             room.take(pick.job.cost or 1)
-        if self._is_limited(queue, group):
+        if group.is_limited:
             self._begins -= 1
         self._picks.append(pick)
-        self.cursors.groups[queue] = group
-        if group != PLAIN:
-            self.cursors.lanes[queue, group] = pick.lane
+        self.cursors.groups[group.queue] = group.name
+        if group.name != PLAIN:
+            self.cursors.lanes[group.cursor] = pick.lane
 
     def _groups(self, queue: str, rank: int) -> list[str]:
         """Return the groups that have jobs, in the order of their turns."""
@@ -211,6 +169,10 @@ class Walk(Generic[J]):
     def wanted(self) -> int:
         return self._limit - len(self._picks)
 
+    def wanted_of(self, group: _Group[J]) -> int:
+        """Return how many jobs of a group may still be taken, as far as its rooms do not decide."""
+        return min(self.wanted, self._begins) if group.is_limited else self.wanted
+
     def closed(self, room: LimitRoom) -> None:
         """Remember when a closed room opens."""
         if not room.waits_for_others and (self._opens_at is None or room.opens_at() < self._opens_at):
@@ -233,24 +195,19 @@ class Walk(Generic[J]):
                 self._booked.append((job, due))
             tokens += job.cost or 1
 
-    def group_is_open(self, queue: str, group: str) -> bool:
+    def is_open(self, group: _Group[J]) -> bool:
         """Return whether a job of this group may start, as far as its lane does not decide."""
-        closed = [room for room in self.rooms(queue, group) if not room.is_open]
+        closed = [room for room in group.rooms if not room.is_open]
         for room in closed:
             self.closed(room)
-        if closed or self._begins > 0 or not self._is_limited(queue, group):
+        if closed or self._begins > 0 or not group.is_limited:
             return not closed
         self._awaits_slots = True
         return False
 
-    def _is_limited(self, queue: str, group: str) -> bool:
+    def is_limited(self, queue: str, group: str) -> bool:
         """Return whether a start of this group takes what others could use: then no more are claimed than can begin."""
-        limited = self._limited.get((queue, group))
-        if limited is None:
-            limited = any(room.is_limited for room in self.rooms(queue, group))
-            limited = limited or bool(self.view.bounds("key", group[:-1]))
-            self._limited[queue, group] = limited
-        return limited
+        return any(room.is_limited for room in self.rooms(queue, group)) or bool(self.view.bounds("key", group[:-1]))
 
     def probe(self, group: str) -> int:
         room = self.job_room(group)
@@ -296,24 +253,26 @@ class _Group(Generic[J]):
     """The lanes of one job in one priority of a queue, in the order of their turns."""
 
     def __init__(self, walk: Walk[J], queue: str, rank: int, name: str) -> None:
+        self.queue = queue
         self.name = name
+        self.cursor = (queue, name)
+        self.probe = walk.probe(name)
+        self.rooms = walk.rooms(queue, name)  # those that all its lanes have
+        self.is_limited = walk.is_limited(queue, name)
         self._walk = walk
-        self._queue = queue
         self._rank = rank
         self._lines: deque[_Line[J]] = deque()
         self._new = self._lanes()
         self._found = False
-        self._probe = walk.probe(name)
+        self._always_open = not self.rooms and not self.is_limited
 
-    def next(self) -> Pick[J] | None:
-        """Return the next job that may start; None if there is none."""
-        while self._walk.group_is_open(self._queue, self.name) and (line := self._next_line()) is not None:
-            own = self._walk.lane_room(line.lane)
-            job = line.next(self._share()) if own is None or own.is_open else None
-            if job is not None:
+    def next(self) -> _Line[J] | None:
+        """Return the line of the next job that may start, with that job; None if there is none."""
+        while (self._always_open or self._walk.is_open(self)) and (line := self._next_line()) is not None:
+            if (line.own is None or line.own.is_open) and (line.jobs or line.read(self._share())):
                 self._lines.append(line)
                 self._found = True
-                return Pick(job, line.lane, self._probe)
+                return line
         return None
 
     def _next_line(self) -> _Line[J] | None:
@@ -324,34 +283,35 @@ class _Group(Generic[J]):
 
     def _share(self) -> int:
         """Return how many jobs of a lane to look at: about as many as it will give."""
-        return max(1, self._walk.wanted // (len(self._lines) + 1))
+        return max(1, self._walk.wanted_of(self) // (len(self._lines) + 1))
 
     def _lanes(self) -> Iterator[_Line[J]]:
         """Yield the lanes once around, without those that are closed."""
-        walk, queue, rank = self._walk, self._queue, self._rank
+        walk, queue, rank = self._walk, self.queue, self._rank
         if self.name == PLAIN:
-            yield _Line(walk, queue, rank, PLAIN)
+            yield _Line(walk, (queue, rank, PLAIN), self.rooms, None)
             return
+        keys_have_limits = bool(walk.view.bounds("key", self.name[:-1]))
         for lane in self._around():
-            own = walk.lane_room(lane)
+            own = walk.lane_room(lane) if keys_have_limits or walk.view.any_gates else None
             if own is None or own.is_open:
-                yield _Line(walk, queue, rank, lane)
+                yield _Line(walk, (queue, rank, lane), self.rooms, own)
             else:
                 walk.closed(own)
                 walk.book(queue, rank, lane, own)
 
     def _around(self) -> Iterator[str]:
         """Yield the lanes from behind the cursor around to it; or around to where a circle without a find began."""
-        cursors, place = self._walk.cursors, (self._queue, self._rank, self.name)
-        cursor = cursors.lanes.get(place[::2]) or self._drawn()
+        cursors, place = self._walk.cursors, (self.queue, self._rank, self.name)
+        cursor = cursors.lanes.get(self.cursor) or self._drawn()
         begun = cursors.circles.pop(place, cursor)
         # From the cursor up to the end, then from the start; a circle that began above the cursor ends there.
         parts = [(cursor, begun + "\0")] if begun > cursor else [(cursor, behind(self.name)), ("", begun + "\0")]
         for after, before in parts:
             at = max(after, ahead_of(self.name))
-            while (lane := self._walk.view.lane_after(self._queue, self._rank, at, before)) is not None:
+            while (lane := self._walk.view.lane_after(self.queue, self._rank, at, before)) is not None:
                 if not self._walk.jump():
-                    cursors.groups[self._queue], cursors.lanes[place[::2]] = self.name, at
+                    cursors.groups[self.queue], cursors.lanes[self.cursor] = self.name, at
                     if not self._found:
                         cursors.circles[place] = begun
                     return
@@ -364,8 +324,8 @@ class _Group(Generic[J]):
         found: list[str] = []
         at = random_start(self.name)
         while len(found) < _DRAWN_FROM:
-            lane = view.lane_after(self._queue, self._rank, at, behind(self.name))
-            lane = lane or view.lane_after(self._queue, self._rank, ahead_of(self.name), behind(self.name))
+            lane = view.lane_after(self.queue, self._rank, at, behind(self.name))
+            lane = lane or view.lane_after(self.queue, self._rank, ahead_of(self.name), behind(self.name))
             if lane is None or (found and lane == found[0]):
                 break
             found.append(lane)
@@ -376,23 +336,31 @@ class _Group(Generic[J]):
 class _Line(Generic[J]):
     """The jobs of one lane in one priority of a queue."""
 
-    def __init__(self, walk: Walk[J], queue: str, rank: int, lane: str) -> None:
-        self.lane = lane
+    __slots__ = ("_ids", "_place", "_seen", "_walk", "jobs", "lane", "own", "rooms")
+
+    def __init__(
+        self, walk: Walk[J], place: tuple[str, int, str], rooms: list[LimitRoom], own: LimitRoom | None
+    ) -> None:
+        """``rooms``: those that all lanes of its job have; ``own``: its own, if anything bounds it."""
+        self.lane = place[2]
+        self.own = own
+        self.rooms = rooms if own is None else [*rooms, own]
+        self.jobs: deque[J] = deque()
         self._walk = walk
-        self._place = (queue, rank, lane)
-        self._jobs: deque[J] = deque()
+        self._place = place
         self._ids: set[str] = set()
         self._seen = 0
-        self._ended = False
 
-    def next(self, share: int) -> J | None:
-        """Return the next job of the lane; looks at its head first, then at ``share`` at a time."""
-        while not self._jobs and not self._ended:
+    def read(self, share: int) -> bool:
+        """Look at the next jobs of the lane: at its head first, then at ``share`` at a time.  False at the end."""
+        released = self._walk.released
+        while not self.jobs:
             count = share if self._seen else 1  # how many lanes share what is wanted is not known yet
             found = self._walk.view.heads(*self._place, self._seen, count)
+            if not found:
+                return False
             self._seen += len(found)
-            self._ended = not found
             # A job that comes back between two looks moves those behind it, and one of them is found again.
-            self._jobs.extend(job for job in found if job.id not in self._walk.released and job.id not in self._ids)
-            self._ids.update(job.id for job in found)
-        return self._jobs.popleft() if self._jobs else None
+            self.jobs.extend([job for job in found if job.id not in released and job.id not in self._ids])
+            self._ids.update([job.id for job in found])
+        return True

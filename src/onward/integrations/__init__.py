@@ -1,6 +1,8 @@
-"""What connects an application with tools around it: traces, error reports, log lines.
+"""What connects an application with tools around it: traces, error reports, log lines, metrics.
 
-Each module has one function, ``install(jobs)``, and needs a package of its own only where it is installed.
+Each module has one function, ``install(jobs)``, and needs a package of its own only where it is installed; `prometheus` has
+``text(jobs)``.
 Called by applications, where they are made; nothing in Onward imports it.
-Read `quietly` (why an integration fails no job) and `sends` (one span for each enqueue), then `otel`, `sentry` and `logs`.
+Read `quietly` (why an integration fails no job) and `sends` (one span for each enqueue), then `otel`, `sentry`, `logs` and
+`prometheus`.
 """

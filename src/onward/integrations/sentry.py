@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from onward.app import Onward
-from onward.base.failure import kind_of, storable, user_part
+from onward.base.failure import kind_of, message_of, storable, user_part
+from onward.base.fingerprint import CRASHED, of_error
 from onward.errors import OptionError
 from onward.integrations.quietly import Installed, has_failed, quietly
 from onward.integrations.sends import Sends
@@ -139,17 +139,9 @@ def _capture(ctx: JobContext, error: BaseException) -> None:
     event, _ = event_from_exception(raised, options, {"type": "onward", "handled": False})
     for value in event["exception"]["values"]:
         value["value"] = storable(ctx.scrub(value.get("value") or ""))
-    event["fingerprint"] = ["onward", ctx.job, kind_of(told), _place(told.__traceback__)]
+    # As dead jobs are grouped, so that an issue here is a group there.
+    event["fingerprint"] = ["onward", ctx.job, of_error(told, kind_of(told, ctx.scrub), message_of(told, ctx.scrub))]
     sentry_sdk.capture_event(event)
-
-
-def _place(traceback: TracebackType | None) -> str:
-    """Return the innermost function that an error came from: without a line, which moves with every edit."""
-    place, trace = "", user_part(traceback)
-    while trace is not None:
-        module = trace.tb_frame.f_globals.get("__name__", "?")
-        place, trace = f"{module}:{trace.tb_frame.f_code.co_qualname}", trace.tb_next
-    return place
 
 
 def _report_crash(event: JobDiscarded) -> None:
@@ -162,7 +154,7 @@ def _capture_crash(event: JobDiscarded) -> None:
     report: dict[str, Any] = {
         "level": "error",
         "message": f"{event.job}: {event.reason}",
-        "fingerprint": ["onward", event.job, _CRASH],
+        "fingerprint": ["onward", event.job, CRASHED],
         "tags": {"job": event.job, "queue": event.queue},
         "contexts": {"onward": {"job_id": event.id, "cause": event.error}},
     }

@@ -6,7 +6,7 @@ Travelling: `envelope` (sealed bytes), `membership` (of a flow), `payload_limits
 `scrubbing` (what is masked).
 Running: `lease`, `context` with `run_parts` (what a handler knows), `steps` (what it has noted), `results`, `outcome`
 (what a run means).
-Ending: `states` (the table of moves), `settlement` (what a move does to a job).
+Ending: `states` (the table of moves), `settlement` (what a move does to a job), `ran_by` (which worker ran it).
 
 Read `states`, `envelope`, `lease`, `outcome`, `settlement` first.
 """

@@ -15,12 +15,15 @@ from typing import Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
+from onward.base import fingerprint
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
+from onward.base.fingerprint import CRASHED
 from onward.base.wording import counted
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
+from onward.job.ran_by import RanBy
 from onward.job.states import TARGETS, WAITING, State, state_named
 
 __all__ = [
@@ -51,6 +54,7 @@ class RunRecord(TypedDict, total=False):
     failure: Failure | None
     duration_ms: int
     quotes: bool
+    by: RanBy | None
 
 
 class GateChange(NamedTuple):
@@ -80,6 +84,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     awaits: str | None = None  # the signal that makes it due before its time
     notes: tuple[tuple[str, bytes], ...] = ()  # name and value, written with the move
     gate: GateChange | None = None  # shuts or opens a lane in the same write
+    by: RanBy | None = None  # the worker that ran it, for the record of a run that did not succeed
 
     @classmethod
     def ack(
@@ -92,6 +97,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         duration_ms: int = 0,
         keep: bool = True,
         quotes: bool = False,
+        by: RanBy | None = None,
     ) -> Settlement:
         """Complete the job: it succeeded.  ``failure`` is recorded besides."""
         return cls(
@@ -104,6 +110,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             duration_ms=duration_ms,
             keep=keep,
             quotes=quotes,
+            by=by,
         )
 
     @classmethod
@@ -160,14 +167,14 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(lease=lease, move="release", ran=False, waits=lease.waits)
 
     @classmethod
-    def crashed(cls, lease: Lease, cause: str) -> Settlement:
+    def crashed(cls, lease: Lease, cause: str, *, by: RanBy | None = None) -> Settlement:
         """Count a crash: the job's own process died."""
-        return cls(lease=lease, move="crashed", ran=False, reason=cause)
+        return cls(lease=lease, move="crashed", ran=False, reason=cause, by=by)
 
     @classmethod
-    def given_back(cls, lease: Lease, cause: str, *, started: bool) -> Settlement:
+    def given_back(cls, lease: Lease, cause: str, *, started: bool, by: RanBy | None = None) -> Settlement:
         """Give back the job of a session that ended: with a crash if its handler had started."""
-        return cls.crashed(lease, cause) if started else cls.release(lease)
+        return cls.crashed(lease, cause, by=by) if started else cls.release(lease)
 
 
 class Answer(StrEnum):
@@ -281,7 +288,7 @@ def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: s
 def on_record(settlement: Settlement) -> Failure | None:
     """Return the failure to record: every failure, every nack and every crash has one."""
     if settlement.move == "crashed":
-        return Failure("Crash", settlement.reason or UNKNOWN_CAUSE)
+        return Failure("Crash", settlement.reason or UNKNOWN_CAUSE, fingerprint=CRASHED)
     return settlement.failure or (UNEXPLAINED if settlement.move == "nack" else None)
 
 
@@ -296,7 +303,7 @@ def is_due_at_once(settlement: Settlement, to: State | None) -> bool:
 
 
 # The failure of a nack that was given none, and the cause of a crash that was given none.
-UNEXPLAINED = Failure("Failure", "no details were given")
+UNEXPLAINED = Failure("Failure", "no details were given", fingerprint=fingerprint.UNEXPLAINED)
 UNKNOWN_CAUSE = "its process died"
 
 

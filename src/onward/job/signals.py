@@ -14,6 +14,8 @@ __all__ = ["Discard", "Retry", "Signal", "Snooze", "Throttle"]
 class Signal(Exception):
     """The base of all signals.  A handler may raise one or return it: both mean the same."""
 
+    told_by_its_message = True  # not by its place: see `onward.base.fingerprint`
+
     def __reduce__(self) -> tuple[object, ...]:
         # By default pickle rebuilds an exception from its message alone, which the constructors below take for a duration.
         return revive, (type(self), *self.args), self.__dict__

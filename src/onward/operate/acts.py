@@ -1,16 +1,19 @@
 """What people do to many jobs at once: the one place from which bulk acts and the canary write to a store.
 
-Every act is conditional on the state of each job when it is written, and says of those that it left alone why.
+Every act is conditional on the state of each job when it is written, and says of those that it left alone why.  Who acts,
+and the reason, go into the audit trail with the writes: an entry for the act itself, and one for each job that refers to it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from onward.backend import Backend, Enqueued, Inspection, Query, StoredJob
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
+from onward.client.auditing import BY_REQUEST, Auditor, Draft
 from onward.client.client import Client
 from onward.client.record import Records
 from onward.errors import OptionError
@@ -18,9 +21,7 @@ from onward.job.envelope import Envelope
 from onward.job.states import FINISHED, State
 from onward.telemetry import JobCancelled, Telemetry
 
-__all__ = ["ACTS", "BY_REQUEST", "Act", "Acted", "Acts", "states_for"]
-
-BY_REQUEST = "cancelled by request"
+__all__ = ["ACTS", "Act", "Acted", "Acts", "Trail", "states_for"]
 
 Act = Literal["retry", "cancel", "replay", "purge"]
 
@@ -66,69 +67,123 @@ class Acted(NamedTuple):
     skipped: dict[str, str]
 
 
+class Trail:
+    """The audit trail of one act: an entry for itself, with its first write, and one for each job that it changes."""
+
+    def __init__(
+        self, auditor: Auditor, kind: Literal["bulk", "canary"], told: str, by: str | None, reason: str
+    ) -> None:
+        """Begin it.  Raises for a person or a reason that cannot be kept."""
+        self._auditor = auditor
+        self._by = by
+        self._reason = reason
+        self._ref = f"{kind}-{os.urandom(6).hex()}"
+        detail = f"{told}; {reason}" if reason else told
+        self._opening: Draft | None = auditor.draft(kind, by, ref=self._ref, reason=reason if by is None else detail)
+
+    def draft(self, act: Act, jobs: Sequence[StoredJob]) -> Draft:
+        """Return the entries that go with one write.  What is purged leaves no job to have one."""
+        drafts = [] if self._opening is None else [self._opening]
+        if act != "purge":
+            ids = [stored.id for stored in jobs]
+            drafts.append(self._auditor.draft(act, self._by, jobs=ids, ref=self._ref, reason=self._reason))
+        return self._auditor.both(*drafts)
+
+    def done(self, draft: Draft, changed: Sequence[str] | None) -> None:
+        """Tell of a write, by the jobs that it changed; None: it changed nothing."""
+        draft.done(changed)
+        if changed is not None:
+            self._opening = None
+
+
 class Acts:
     """Changes batches of jobs."""
 
     def __init__(
-        self, backend: Backend, inspection: Inspection, client: Client, records: Records, telemetry: Telemetry
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        client: Client,
+        *,
+        records: Records,
+        telemetry: Telemetry,
+        auditor: Auditor,
     ) -> None:
+        self.auditor = auditor
+        self.keeps_audit = backend.capabilities.audit
         self._backend = backend
         self._inspection = inspection
         self._client = client
         self._records = records
         self._telemetry = telemetry
 
-    def act(self, act: Act, jobs: Sequence[StoredJob], *, reason: str = BY_REQUEST, fresh: bool = False) -> Acted:
+    def act(self, act: Act, jobs: Sequence[StoredJob], trail: Trail, *, reason: str = "", fresh: bool = False) -> Acted:
         """Do one act to a batch."""
         if not jobs:
             return Acted([], 0, {})
         match act:
             case "retry":
-                return self.retry(jobs)
+                return self.retry(jobs, trail)
             case "cancel":
-                return self.cancel(jobs, reason)
+                return self.cancel(jobs, trail, reason or BY_REQUEST)
             case "replay":
-                return self.replay(jobs, fresh=fresh)
+                return self.replay(jobs, trail, fresh=fresh)
             case "purge":
-                return self.purge(jobs)
+                return self.purge(jobs, trail)
 
-    def retry(self, jobs: Sequence[StoredJob]) -> Acted:
+    def retry(self, jobs: Sequence[StoredJob], trail: Trail) -> Acted:
         """Make jobs that wait due now, and put discarded and cancelled ones back in their queue."""
         later = [stored for stored in jobs if stored.state in _LATER]
         again = [stored for stored in jobs if stored.state not in _LATER]
-        answers = self._inspection.retry([stored.id for stored in later]) if later else []
-        due = [stored.id for stored, done in zip(later, answers, strict=True) if done]
-        replayed = self.replay(again) if again else Acted([], 0, {})
+        due = self._retry(later, trail) if later else []
+        replayed = self.replay(again, trail) if again else Acted([], 0, {})
         ids = due + replayed.ids
         return Acted(ids, len(ids), _moved_on(later, due) | replayed.skipped)
 
-    def cancel(self, jobs: Sequence[StoredJob], reason: str) -> Acted:
+    def _retry(self, jobs: Sequence[StoredJob], trail: Trail) -> list[str]:
+        draft = trail.draft("retry", jobs)
+        answers = self._inspection.retry([stored.id for stored in jobs], audit=draft.audit)
+        due = [stored.id for stored, done in zip(jobs, answers, strict=True) if done]
+        trail.done(draft, due or None)
+        return due
+
+    def cancel(self, jobs: Sequence[StoredJob], trail: Trail, reason: str) -> Acted:
         """Cancel jobs that wait, and ask those that run to stop."""
-        reason = self._storable(jobs, reason)
-        answers = self._inspection.cancel([stored.id for stored in jobs], reason)
+        reason, draft = self._storable(jobs, reason), trail.draft("cancel", jobs)
+        answers = self._inspection.cancel([stored.id for stored in jobs], reason, audit=draft.audit)
         ids = [stored.id for stored, state in zip(jobs, answers, strict=True) if state is not None]
+        trail.done(draft, ids or None)
         if self._telemetry.wants(JobCancelled):
             for stored, state in zip(jobs, answers, strict=True):
                 if state is State.CANCELLED:
                     self._telemetry.emit(JobCancelled(id=stored.id, job=stored.job, queue=stored.queue, reason=reason))
         return Acted(ids, len(ids), _moved_on(jobs, ids))
 
-    def replay(self, jobs: Sequence[StoredJob], *, fresh: bool = False) -> Acted:
+    def replay(self, jobs: Sequence[StoredJob], trail: Trail, *, fresh: bool = False) -> Acted:
         """Put discarded and cancelled jobs back in their queue."""
-        answer = self._inspection.replay(_named(jobs, _AGAIN), fresh=fresh)
+        draft = trail.draft("replay", jobs)
+        answer = self._inspection.replay(_named(jobs, _AGAIN), fresh=fresh, audit=draft.audit)
+        trail.done(draft, answer.ids or None)
         return Acted(answer.ids, len(answer.ids), _moved_on(jobs, answer.ids) | answer.skipped)
 
-    def purge(self, jobs: Sequence[StoredJob]) -> Acted:
+    def purge(self, jobs: Sequence[StoredJob], trail: Trail) -> Acted:
         """Remove finished jobs for good."""
-        return Acted([], self._inspection.purge(_named(jobs, FINISHED)), {})
+        draft = trail.draft("purge", jobs)
+        number = self._inspection.purge(_named(jobs, FINISHED), audit=draft.audit)
+        trail.done(draft, () if number else None)
+        return Acted([], number, {})
 
-    def enqueue(self, envelope: Envelope) -> Enqueued:
-        """Store an edited job; not again, if it was stored before and has ended since."""
+    def enqueue_edited(self, envelope: Envelope, old_id: str, *, by: str, reason: str) -> Enqueued:
+        """Store an edited job, with an entry of the old one that names it; not again, if it was stored before."""
+        draft = self.auditor.draft("edit", by, jobs=[old_id], ref=envelope.id, reason=reason)
+        of_old = [entry.of(old_id) for entry in draft.audit]
 
         def again(envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:  # noqa: ARG001
-            return self._backend.enqueue(envelopes, retried=True)
+            return self._backend.enqueue(envelopes, retried=True, audit=of_old)
 
-        return self._client.enqueue_by(again, [envelope])[0]
+        answer = self._client.enqueue_by(again, [envelope])[0]
+        draft.done([old_id] if answer.created else None)
+        return answer
 
     def _storable(self, jobs: Sequence[StoredJob], reason: str) -> str:
         """Return a reason as every store accepts it, without the secrets of any of these jobs."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from onward.backend import StoredJob
 from onward.client.record import JobRecord
 from onward.errors import OptionError
 from onward.job.states import State
-from onward.operate.acts import BY_REQUEST, Act, Acts, states_for
+from onward.operate.acts import Act, Acted, Acts, Trail, states_for
 from onward.operate.filters import Filter
 from onward.operate.finding import LOOKED_FOR, PAGE, Finder, Until
 
@@ -98,20 +99,33 @@ class Bulk:
         *,
         until: Until | None = None,
         limit: int | None = None,
-        reason: str = BY_REQUEST,
         fresh: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[BulkProgress]:
         """Act on all that match, oldest first; without ``until`` on what there is now.  ``limit``: at most so many."""
         parsed = self.filter(act, text)
-        return self._run(act, parsed, until or self.finder.until(parsed), limit=limit, reason=reason, fresh=fresh)
+        told = "" if by is None and act == "cancel" else reason  # the reason of a cancel is kept with the job, too
+        trail = Trail(self._acts.auditor, "bulk", f"{act} {parsed.shown}", by, told)
+
+        def write(jobs: Sequence[StoredJob]) -> Acted:
+            return self._acts.act(act, jobs, trail, reason=reason, fresh=fresh)
+
+        return self._run(act, parsed, until or self.finder.until(parsed), limit=limit, write=write)
 
     def _run(
-        self, act: Act, parsed: Filter, until: Until | None, *, limit: int | None, reason: str, fresh: bool
+        self,
+        act: Act,
+        parsed: Filter,
+        until: Until | None,
+        *,
+        limit: int | None,
+        write: Callable[[Sequence[StoredJob]], Acted],
     ) -> Iterator[BulkProgress]:
         done, looked = 0, 0
         for batch in () if until is None else self.finder.batches(parsed, until, size=min(limit or PAGE, PAGE)):
             jobs = batch.jobs if limit is None else batch.jobs[: limit - done]
-            acted = self._acts.act(act, jobs, reason=reason, fresh=fresh)
+            acted = write(jobs)
             done, looked = done + acted.number, looked + batch.looked
             ids = acted.ids or [stored.id for stored in jobs if act == "purge"]
             yield BulkProgress(done=done, looked=looked, ids=tuple(ids), skipped=acted.skipped)

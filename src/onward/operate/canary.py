@@ -24,10 +24,10 @@ from onward.client.record import JobRecord, Records
 from onward.errors import OptionError, Unsupported
 from onward.flow.limits import rate_of
 from onward.job.states import FINISHED, State
-from onward.operate.acts import Acts
+from onward.operate.acts import Acts, Trail
 from onward.operate.bulk import Bulk
 from onward.operate.filters import Filter
-from onward.operate.finding import Finder, FoundBatch, Until
+from onward.operate.finding import Finder, FoundBatch
 from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import Reason
 
@@ -76,20 +76,26 @@ class Canary:
         self._bulk = bulk
 
     def run(
-        self, text: str, *, steps: Sequence[Size] = (1, 10, "all"), patience: Duration = "10m", rate: str = "50/s"
+        self,
+        text: str,
+        *,
+        steps: Sequence[Size] = (1, 10, "all"),
+        patience: Duration = "10m",
+        rate: str = "50/s",
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[CanaryStep]:
         """Replay the dead jobs that match, step by step.  Arguments are checked before the first is."""
         sizes, per_second = _sizes(steps), _per_second(rate)
         parsed = self._bulk.filter("replay", text)
         if parsed.states != frozenset({State.DISCARDED}):
             raise OptionError("a canary replays dead jobs: leave state: out of the filter")
-        return self._run(parsed, sizes, seconds(patience, "patience"), per_second)
+        trail = Trail(self.acts.auditor, "canary", parsed.shown, by, reason)
+        flight = Flight(self, parsed, seconds(patience, "patience"), trail)
+        return self._run(flight, sizes, per_second)
 
-    def _run(self, parsed: Filter, sizes: Sequence[Size], patience: float, rate: float) -> Iterator[CanaryStep]:
-        until = self.finder.until(parsed)
-        flight = Flight(self, parsed, until, patience)
-        if until is not None:
-            self.inspection.get_many([until.id])  # a store that cannot say what became of a job refuses here
+    def _run(self, flight: Flight, sizes: Sequence[Size], rate: float) -> Iterator[CanaryStep]:
+        flight.begin()
         for number, size in enumerate(sizes, start=1):
             if flight.is_over:
                 break
@@ -105,19 +111,26 @@ class Canary:
 class Flight:
     """One canary that goes: the jobs that it has replayed and that have not ended."""
 
-    def __init__(self, canary: Canary, parsed: Filter, until: Until | None, patience: float) -> None:
+    def __init__(self, canary: Canary, parsed: Filter, patience: float, trail: Trail) -> None:
         self.step = 1
         self.replayed = 0
-        self.is_over = until is None  # no dead job is left to replay
+        self.is_over = False  # no dead job is left to replay
         self._canary = canary
+        self._parsed = parsed
         self._patience = patience
+        self._trail = trail
         self._batches: Iterator[FoundBatch] = iter(())
-        if until is not None:
-            self._batches = canary.finder.batches(parsed, until, size=_LARGEST)
         self._dead: list[StoredJob] = []  # read, and not replayed yet
         self._waiting: dict[str, int] = {}  # the token with which each died
         self._ended = 0
         self._last_end = 0.0
+
+    def begin(self) -> None:
+        """Find the newest dead job that is meant, and read the first."""
+        until = self._canary.finder.until(self._parsed)
+        if until is not None:
+            self._canary.inspection.get_many([until.id])  # a store that cannot say what became of a job refuses here
+            self._batches = self._canary.finder.batches(self._parsed, until, size=_LARGEST)
         self._read_on()
 
     def some(self, number: int, size: int) -> Iterator[CanaryStep]:
@@ -147,7 +160,7 @@ class Flight:
         """Replay so many dead jobs, or all that are left; those that cannot be are passed over."""
         done, skipped = 0, dict[str, str]()
         while done < size and (jobs := self._take(size - done)):
-            acted = self._canary.acts.replay(jobs)
+            acted = self._canary.acts.replay(jobs, self._trail)
             tokens = {stored.id: stored.delivery for stored in jobs}
             self._waiting |= {job_id: tokens[job_id] for job_id in acted.ids}
             done, skipped = done + acted.number, skipped | acted.skipped

@@ -22,6 +22,7 @@ from onward.base.durations import Duration
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
+from onward.client.auditing import Auditor
 from onward.client.client import Client
 from onward.client.record import JobRecord, Records, payload_of
 from onward.errors import BackendUnavailable, EnvelopeError, OnwardError, Unsupported
@@ -30,6 +31,7 @@ from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
 from onward.job.states import State
 from onward.operate.canary import CanaryStep, Size
+from onward.operate.deaths import DeathRecord, death_records
 from onward.operate.editing import Edit
 from onward.operate.pruning import Age, Removed, cutoff
 from onward.operate.triage import Triage
@@ -83,6 +85,7 @@ class DeadLetters:
         queue: str | None,
         encryption: Encryption,
         records: Records,
+        auditor: Auditor,
         verify: Verify | None = None,
     ) -> None:
         self._backend = backend
@@ -91,6 +94,7 @@ class DeadLetters:
         self._queue = queue
         self._encryption = encryption
         self._records = records
+        self._auditor = auditor
         self._verify = verify
 
     def list(
@@ -99,6 +103,13 @@ class DeadLetters:
         """Return a page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
         return [self._records.record(stored) for stored in self._backend.list(query)]
+
+    def groups(self, *, job: str | None = None, at_most: int = 10_000) -> Sequence[DeathRecord]:
+        """Return dead jobs in groups, largest first: those of one name whose last failure is the same one.
+
+        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.
+        """
+        return death_records(self._backend, self._records, job=job, at_most=at_most)
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
@@ -112,14 +123,19 @@ class DeadLetters:
         job: str | None = None,
         limit: int | None = None,
         fresh: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Replay:
         """Put dead jobs back in their queue with all their attempts again.  All of them, unless told which.
 
-        ``fresh``: without their notes, so that steps that were done are done again.
+        ``fresh``: without their notes, so that steps that were done are done again.  ``by`` and ``reason``: for the audit
+        trail.
         """
         replayed, skipped = 0, dict[str, str]()
         for query in self._pages(ids, queue, job, limit):
-            answer = self._backend.replay(query, fresh=fresh)
+            act = self._auditor.draft("replay", by, jobs=query.ids, reason=reason)
+            answer = self._backend.replay(query, fresh=fresh, audit=act.audit)
+            act.done(answer.ids)
             replayed += len(answer.ids)
             skipped |= answer.skipped
         return Replay(replayed, skipped)
@@ -133,11 +149,13 @@ class DeadLetters:
         older_than: Age | None = None,
         limit: int | None = None,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Removed:
         """Remove dead jobs for good: all of them, unless some are chosen; with ``older_than`` those that died so long ago,
         or before that instant.
 
-        With ``dry_run`` nothing is removed; the number says what would be.
+        With ``dry_run`` nothing is removed; the number says what would be.  ``by`` and ``reason``: for the audit trail.
         """
         before = None if older_than is None else cutoff(older_than, self._clock)
         if ids is None:
@@ -148,10 +166,16 @@ class DeadLetters:
         counted: Counter[tuple[str, State]] = Counter()
         for start in range(0, len(doomed), _BATCH):
             batch = doomed[start : start + _BATCH]
-            named = Query(ids=tuple(each.id for each in batch), states=_DISCARDED, limit=_BATCH)
-            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer if another process has removed some
+            gone = len(batch) if dry_run else self._purge([each.id for each in batch], by, reason)
             counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
         return Removed(counted)
+
+    def _purge(self, ids: Sequence[str], by: str | None, reason: str) -> int:
+        """Remove dead jobs; return how many were still there.  The entry names the first and the last of them."""
+        act = self._auditor.draft("purge", by, ref=f"{min(ids)}-{max(ids)}", reason=reason)
+        gone = self._backend.purge(Query(ids=tuple(ids), states=_DISCARDED, limit=_BATCH), audit=act.audit)
+        act.done(() if gone else None)
+        return gone
 
     def canary(
         self,
@@ -160,13 +184,15 @@ class DeadLetters:
         steps: Sequence[Size] = (1, 10, "all"),
         patience: Duration = "10m",
         rate: str = "50/s",
+        by: str | None = None,
+        reason: str = "",
     ) -> Iterator[CanaryStep]:
         """Replay the dead jobs that match a filter: one, then ten, then the rest, and none after one that fails again.
 
         Each step is waited for.  ``patience``: how long, if no job ends.  ``rate``: of the last step.  To stop the iterator
-        stops the canary; what it did not replay is still dead.
+        stops the canary; what it did not replay is still dead.  ``by`` and ``reason``: for the audit trail.
         """
-        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate)
+        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate, by=by, reason=reason)
 
     def edit(
         self,
@@ -176,12 +202,16 @@ class DeadLetters:
         unset: Sequence[str] = (),
         payload: Any = msgspec.UNSET,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Edit:
         """Enqueue a dead job with other arguments, as a new job that is signed like any other; the old one stays dead.
 
-        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.
+        ``set`` and ``unset`` change some, ``payload`` gives all.  To repeat an edit makes no second job.  The audit trail of
+        the old job names the new one; ``by`` says who did it, if not a program, and ``reason`` why.
         """
-        return self.triage.editor.edit(job_id, set=set, unset=unset, payload=payload, dry_run=dry_run)
+        given = {"set": set, "unset": unset, "payload": payload}
+        return self.triage.editor.edit(job_id, **given, dry_run=dry_run, by=by, reason=reason)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
         """Put a payload that failed elsewhere on the dead-letter queue.  False if there is none, or that failed."""

@@ -11,11 +11,12 @@ can write to the store could get any bytes signed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from onward.backend import Inspection, StoredJob
+from onward.backend import AuditQuery, Inspection, Look, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import edited_id
 from onward.client.client import Client
@@ -32,6 +33,7 @@ from onward.security.keys import Keys
 __all__ = ["EDITED_FROM", "Change", "Edit", "Editor"]
 
 EDITED_FROM = "onward.edited_from"  # in the meta of the new job: the id of the old one
+_PROGRAM = "program"  # who acts, if no person is named
 _replace = msgspec.structs.replace
 
 
@@ -53,6 +55,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
     checked: bool  # whether the arguments were compared with the job's signature, which is known here
     enqueued: bool = False  # False: it was asked for the difference only, or another job holds the unique key
+    repeated: bool = False  # it was enqueued before, and not again
     held_by: str | None = None  # the live job that holds the unique key
 
 
@@ -77,6 +80,8 @@ class Editor:
         unset: Sequence[str] = (),
         payload: Any = msgspec.UNSET,
         dry_run: bool = False,
+        by: str | None = None,
+        reason: str = "",
     ) -> Edit:
         """Enqueue a dead job with other arguments."""
         stored = self._dead(job_id)
@@ -88,7 +93,7 @@ class Editor:
             raise ArgumentError(
                 f"job {stored.id} has these very arguments: replay it with `onward dead replay {stored.id}`"
             )
-        new_id = edited_id(stored.id, stored.delivery, _ordered(encoded), stored.finished_at or stored.enqueued_at)
+        new_id = self._new_id(stored, encoded)
         edit = Edit(
             id=new_id,
             edited_from=stored.id,
@@ -98,7 +103,9 @@ class Editor:
         envelope = self._sealed(letter, new_id, encoded, places_in(given))
         if dry_run:
             return edit
-        answer = self._acts.enqueue(envelope)
+        if self._was_made(stored.id, new_id):
+            return _replace(edit, enqueued=True, repeated=True)
+        answer = self._acts.enqueue_edited(envelope, stored.id, by=by or _PROGRAM, reason=reason)
         held_by = answer.existing_id if answer.existing_id != new_id else None
         return _replace(edit, enqueued=held_by is None, held_by=held_by)
 
@@ -111,6 +118,13 @@ class Editor:
         if stored.tombstone:
             raise OptionError(f"only a tombstone is left of job {stored.id}: enqueue it anew")
         return stored
+
+    def _was_made(self, old_id: str, new_id: str) -> bool:
+        """Return whether the audit trail of the old job names the new one: that may have ended and be removed."""
+        if not self._acts.keeps_audit:
+            return False
+        query = AuditQuery(job_id=old_id, ref=new_id, act="edit", limit=1)
+        return bool(self._inspection.look(Look(audit=query)).audit)
 
     def _opened(self, stored: StoredJob) -> Letter:
         """Return the letter in the clear, verified where that is required.  Raises if this process could not sign it."""
@@ -158,6 +172,12 @@ class Editor:
         envelope = self._letters.seal_again(edited, job_id=new_id, private=letter.enc is not None)
         # It takes no key from a live job: as with a replay, that one is newer.
         return _replace(envelope, unique_strategy="ignore_new")
+
+    def _new_id(self, stored: StoredJob, payload: bytes) -> str:
+        """Derive the id from a digest of the arguments, which is keyed where encryption is on."""
+        ordered = msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
+        digest = self._keys.encryption.key("edited", stored.id, sha256(ordered).hexdigest()) or ""
+        return edited_id(stored.id, stored.delivery, digest.encode(), stored.finished_at or stored.enqueued_at)
 
     def _lane(self, letter: Letter, payload: bytes) -> tuple[str | None, int | None]:
         """Return the lane of the new arguments, where the old ones said it."""
@@ -221,8 +241,3 @@ def _edited(letter: Letter, changed: dict[str, Any], removed: list[str], payload
     if missing := [name for name in removed if name not in old]:
         raise ArgumentError(f"the job has no argument {missing[0]!r:.60} to unset: it has {', '.join(old) or 'none'}")
     return {**{name: value for name, value in old.items() if name not in removed}, **changed}
-
-
-def _ordered(payload: bytes) -> bytes:
-    """Return arguments so written that the same ones are the same bytes."""
-    return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")

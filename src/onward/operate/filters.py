@@ -24,6 +24,7 @@ from onward.base.durations import instant, seconds
 from onward.base.ids import earliest_id
 from onward.base.names import suggestion
 from onward.errors import InvalidTime, OptionError, Unsupported
+from onward.job.secrets import MASK, is_telling
 from onward.job.states import State
 
 __all__ = ["STATE_WORDS", "WORDS", "Candidate", "Filter", "FilterError", "parse", "quoted"]
@@ -100,6 +101,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter that was read.  Ids in between ``first`` and ``beyond`` match; the latter is the first that does not."""
 
     text: str
+    shown: str = ""  # the text without what it says of secrets, for the audit trail
     states: frozenset[State] | None = None
     queue: str | None = None
     job: str | None = None
@@ -159,12 +161,18 @@ def parse(text: str, now: int) -> Filter:
         raise OptionError(f"a filter is text such as 'state:dead queue:mail', not {type(text).__name__}")
     if len(text) > _LONGEST:
         raise FilterError(_LONGEST + 1, f"it has {len(text):,} characters, and the limit is {_LONGEST:,}: shorten it")
-    found = _Reading(now)
+    found, shown = _Reading(now), list[str]()
     for number, term in enumerate(_terms(text), start=1):
         if number > _MOST:
             raise FilterError(term.column, f"it has more than {_MOST} words: leave some out")
         found.add(term)
-    return found.filter(text)
+        shown.append(_shown(term))
+    return msgspec.structs.replace(found.filter(text), shown=" ".join(shown))
+
+
+def _shown(term: _Term) -> str:
+    word = ".".join((term.word, *term.path)) + ":" if term.word else ""
+    return word + (MASK if any(map(is_telling, term.path)) else quoted(term.value))
 
 
 def quoted(value: str) -> str:

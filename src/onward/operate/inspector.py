@@ -11,13 +11,14 @@ from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
+from onward.client.auditing import BY_REQUEST, Auditor
 from onward.client.record import JobRecord, Records, SessionRecord, session_record_of
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.job.states import FINISHED, State
 from onward.operate import pruning
-from onward.operate.acts import BY_REQUEST
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.pruning import Age, Removed
+from onward.operate.unsupported_inspection import inspection_of
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
 __all__ = ["Inspector"]
@@ -29,7 +30,6 @@ class Inspector:
     def __init__(
         self,
         backend: Backend,
-        inspection: Inspection,
         *,
         clock: Clock,
         reporter: Reporter,
@@ -37,9 +37,11 @@ class Inspector:
         dead_letters: DeadLetters,
         records: Records,
         retention: Mapping[State, float | None],
+        auditor: Auditor,
     ) -> None:
         self._backend = backend
-        self._inspection = inspection
+        self._inspection: Inspection = inspection_of(backend)
+        self._auditor = auditor
         self._clock = clock
         self._reporter = reporter
         self._telemetry = telemetry
@@ -79,9 +81,12 @@ class Inspector:
         now = self._clock.micros()
         return [session_record_of(session, now) for session in self._inspection.sessions()]
 
-    def cancel(self, job_id: str, reason: str) -> State | None:
+    def cancel(self, job_id: str, reason: str, *, by: str | None = None) -> State | None:
+        told = "" if by is None or reason == BY_REQUEST else reason
         reason = self._storable(job_id, reason)
-        answer = self._inspection.cancel([job_id], reason)[0]
+        act = self._auditor.draft("cancel", by, jobs=[job_id], reason=told)
+        answer = self._inspection.cancel([job_id], reason, audit=act.audit)[0]
+        act.done(None if answer is None else [job_id])
         if answer is State.CANCELLED and self._telemetry.wants(JobCancelled):
             stored = self._inspection.get(job_id)
             if stored is not None:
@@ -100,21 +105,28 @@ class Inspector:
             stored = None
         return storable((without_credentials if stored is None else self._records.scrubber(stored))(reason))
 
-    def retry(self, job_id: str) -> bool:
-        if self._inspection.retry([job_id])[0]:
-            return True
-        again = frozenset({State.DISCARDED, State.CANCELLED})
-        return bool(self._inspection.replay(Query(ids=(job_id,), states=again, limit=1)).ids)
+    def retry(self, job_id: str, *, by: str | None = None, reason: str = "") -> bool:
+        act = self._auditor.draft("retry", by, jobs=[job_id], reason=reason)
+        done = self._inspection.retry([job_id], audit=act.audit)[0]
+        if not done:
+            again = Query(ids=(job_id,), states=frozenset({State.DISCARDED, State.CANCELLED}), limit=1)
+            done = bool(self._inspection.replay(again, audit=act.audit).ids)
+        act.done([job_id] if done else None)
+        return done
 
-    def forget(self, key: str, job: str | None, stored: str) -> bool:
+    def forget(self, key: str, job: str | None, stored: str, *, by: str | None = None, reason: str = "") -> bool:
         """Forget that a key's work was done.  ``stored``: the key as the store has it."""
-        hold, job_id = self._inspection.forget_key(stored)
+        act = self._auditor.draft("forget-key", by, ref=stored, reason=reason)
+        hold, job_id = self._inspection.forget_key(stored, audit=act.audit)
+        act.done(() if hold is Hold.DONE else None)
         if hold is Hold.BUSY:
             raise KeyInUse(key, job, job_id or "")
         return hold is Hold.DONE
 
-    def pause(self, queue: str, *, paused: bool) -> bool:
-        changed = self._inspection.pause(names.queue_name(queue), paused=paused)
+    def pause(self, queue: str, *, paused: bool, by: str | None = None, reason: str = "") -> bool:
+        act = self._auditor.draft("pause" if paused else "resume", by, ref=names.queue_name(queue), reason=reason)
+        changed = self._inspection.pause(queue, paused=paused, audit=act.audit)
+        act.done(() if changed else None)
         if changed:
             self._telemetry.emit(QueuePaused(queue=queue) if paused else QueueResumed(queue=queue))
         return changed

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
 from onward.backend import Backend, KeepsLimits, Kind, LimitRow, LimitState
 from onward.base.clock import from_micros
 from onward.base.names import job_name, queue_name, suggestion
+from onward.client.auditing import Auditor
 from onward.errors import InvalidLimit, LimitNotFound, Unsupported
 from onward.flow.limits import Bounds, Limit, Rate
 from onward.flow.room import FOREVER
@@ -50,11 +52,20 @@ class LimitRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Operator(NamedTuple):
+    """What is done by hand, by whom, and why."""
+
+    act: str
+    by: str | None
+    reason: str
+
+
 class LimitControl:
     """Lists, sets and clears limits, shuts and opens jobs."""
 
-    def __init__(self, backend: Backend, declared: Callable[[], Sequence[LimitRow]]) -> None:
+    def __init__(self, backend: Backend, declared: Callable[[], Sequence[LimitRow]], auditor: Auditor) -> None:
         self._backend = backend
+        self._auditor = auditor
         self._declared = declared
 
     def list(self, *, at_most: int | None = None) -> Sequence[LimitRecord]:
@@ -70,15 +81,34 @@ class LimitControl:
         running: int | None = None,
         rate: str | None = None,
         burst: int | None = None,
+        by: str | None = None,
+        reason: str = "",
     ) -> None:
         """Set a limit of a job, of each of its keys, or of a queue: it beats the code, everywhere, until it is cleared."""
-        self._choose(job, queue, each_key, Limit(running=running, rate=rate, burst=burst).bounds)
+        place = _place(job, queue, each_key)
+        self._choose(place, Limit(running=running, rate=rate, burst=burst).bounds, _Operator("limit-set", by, reason))
 
-    def clear(self, job: str | None = None, *, queue: str | None = None, each_key: bool = False) -> None:
+    def clear(
+        self,
+        job: str | None = None,
+        *,
+        queue: str | None = None,
+        each_key: bool = False,
+        by: str | None = None,
+        reason: str = "",
+    ) -> None:
         """Let the code decide again."""
-        self._choose(job, queue, each_key, Bounds())
+        self._choose(_place(job, queue, each_key), Bounds(), _Operator("limit-clear", by, reason))
 
-    def forget(self, job: str | None = None, *, queue: str | None = None, each_key: bool = False) -> None:
+    def forget(
+        self,
+        job: str | None = None,
+        *,
+        queue: str | None = None,
+        each_key: bool = False,
+        by: str | None = None,
+        reason: str = "",
+    ) -> None:
         """Drop a limit that left the code, with what was set.  A worker that still declares it does so when it starts."""
         kind, name = _place(job, queue, each_key)
         if any((row.kind, row.name) == (kind, name) and not row.only_ends for row in self._declared()):
@@ -87,26 +117,36 @@ class LimitControl:
                 f"or drop only what was set, with clear"
             )
         self._known(name, kind)
-        self._store.set_limit(kind, name, None)
+        self._set((kind, name), None, _Operator("limit-forget", by, reason))
 
-    def shut(self, job: str, *others: str) -> None:
+    def shut(self, job: str, *others: str, by: str | None = None, reason: str = "") -> None:
         """Start no job of these names any more, anywhere, until they are opened.  What runs goes on."""
         for name in self._all_known(job, *others):
-            self._store.shut(f"{name}/")
+            self._shut(name, _Operator("limit-shut", by, reason), opened=False)
 
-    def open(self, job: str, *others: str) -> None:
+    def open(self, job: str, *others: str, by: str | None = None, reason: str = "") -> None:
         """Start jobs of these names again, with all of their keys: after `shut`, or before a breaker or a `Throttle` would.
 
         A job that was scheduled because its key was shut keeps its instant, at most 15 minutes ahead.
         """
         for name in self._all_known(job, *others):
-            self._store.shut(f"{name}/", opened=True)
+            self._shut(name, _Operator("limit-open", by, reason), opened=True)
 
-    def _choose(self, job: str | None, queue: str | None, each_key: bool, bounds: Bounds) -> None:
-        kind, name = _place(job, queue, each_key)
+    def _choose(self, place: tuple[Kind, str], bounds: Bounds, operator: _Operator) -> None:
+        kind, name = place
         if kind != "queue" or not bounds:
             self._known(name, kind)
-        self._store.set_limit(kind, name, bounds, new=bool(bounds))
+        self._set(place, bounds, operator)
+
+    def _set(self, place: tuple[Kind, str], bounds: Bounds | None, operator: _Operator) -> None:
+        act = self._auditor.draft(operator.act, operator.by, ref=":".join(place), reason=operator.reason)
+        done = self._store.set_limit(*place, bounds, new=bool(bounds), audit=act.audit)
+        act.done(() if done else None)
+
+    def _shut(self, name: str, operator: _Operator, *, opened: bool) -> None:
+        act = self._auditor.draft(operator.act, operator.by, ref=f"job:{name}", reason=operator.reason)
+        done = self._store.shut(f"{name}/", opened=opened, audit=act.audit)
+        act.done(() if done else None)
 
     def _all_known(self, *jobs: str) -> Sequence[str]:
         """Return these names, or raise before anything is written."""

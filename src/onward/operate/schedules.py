@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
 import msgspec
 
-from onward.backend import Backend, Inspection, Origin, ScheduleChange, ScheduleRow, Schedules
+from onward.backend import Backend, Enqueued, Envelope, Inspection, Origin, ScheduleChange, ScheduleRow, Schedules
 from onward.base.clock import from_micros
 from onward.base.durations import Duration
 from onward.base.names import suggestion
+from onward.client.auditing import Auditor, Draft
 from onward.client.booking import Booker, booked_ids
 from onward.client.bound_job import Call, JobHandle
 from onward.client.flow_builder import FlowBuilder
@@ -95,6 +97,7 @@ class ScheduleControl:
         flows: FlowSource,
         records: Records,
         declarations: Declarations,
+        auditor: Auditor,
     ) -> None:
         self.run_due: Callable[[], object] | None = None  # where jobs run in the thread that enqueues them
         self._backend = backend
@@ -104,6 +107,7 @@ class ScheduleControl:
         self._flows = flows
         self._records = records
         self._declarations = declarations
+        self._auditor = auditor
 
     # Making and changing at run time
 
@@ -117,6 +121,8 @@ class ScheduleControl:
         catch_up: str | int = "once",
         overlap: str = "queue",
         spread: Duration | bool | None = None,
+        by: str | None = None,
+        reason: str = "",
     ) -> Schedule:
         """Make a schedule: ``create("report-acme", "0 6 * * *", report.call("acme"), tz="Europe/Berlin")``.
 
@@ -127,10 +133,12 @@ class ScheduleControl:
         )
         row, now, _ = self._read(name)
         made = None if row is not None else ScheduleChange(name=name, version=0, row=self._row(specification, now))
-        if made is None or not self._store.change_schedule(made):
+        act = self._auditor.draft("create-schedule", by, ref=name, reason=reason)
+        if made is None or not self._store.change_schedule(made, audit=act.audit):
             by_code = row is not None and row.origin == "code"
             hint = "the code declares it, use another name" if by_code else "use update(), or delete() it first"
             raise ScheduleTaken(f"there is a schedule {name!r} already: {hint}")
+        act.done(())
         self._booker.look_soon()
         return self.get(name)
 
@@ -144,6 +152,8 @@ class ScheduleControl:
         catch_up: str | int | None = None,
         overlap: str | None = None,
         spread: Duration | bool | None = None,
+        by: str | None = None,
+        reason: str = "",
     ) -> Schedule:
         """Change what is given of a schedule that was made at run time; occurrences that are due run as they are."""
 
@@ -165,10 +175,10 @@ class ScheduleControl:
             taken = booked_ids(self._writer, row, after=now)
             return ScheduleChange(name=name, version=row.version, row=kept, take_back=taken)
 
-        self._change(name, change)
+        self._change(name, change, self._auditor.draft("update-schedule", by, ref=name, reason=reason))
         return self.get(name)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, by: str | None = None, reason: str = "") -> None:
         """Delete a schedule that was made at run time, and what is booked for it and has not begun."""
 
         def change(row: ScheduleRow, _: int) -> ScheduleChange:
@@ -176,11 +186,11 @@ class ScheduleControl:
             taken = booked_ids(self._writer, row)
             return ScheduleChange(name=name, version=row.version, row=None, take_back=taken)
 
-        self._change(name, change)
+        self._change(name, change, self._auditor.draft("delete-schedule", by, ref=name, reason=reason))
 
     # Steering schedules of the code and of run time
 
-    def pause(self, name: str) -> bool:
+    def pause(self, name: str, *, by: str | None = None, reason: str = "") -> bool:
         """Book nothing more for a schedule, everywhere and across deployments.  True if it was not paused."""
 
         def change(row: ScheduleRow, now: int) -> ScheduleChange | None:
@@ -189,9 +199,9 @@ class ScheduleControl:
             taken = booked_ids(self._writer, row)
             return ScheduleChange(name=name, version=row.version, row=_replace(row, paused_at=now), take_back=taken)
 
-        return self._change(name, change)
+        return self._change(name, change, self._auditor.draft("pause-schedule", by, ref=name, reason=reason))
 
-    def resume(self, name: str) -> bool:
+    def resume(self, name: str, *, by: str | None = None, reason: str = "") -> bool:
         """Book a schedule again, from now on: what was missed while it was paused is not caught up."""
 
         def change(row: ScheduleRow, now: int) -> ScheduleChange | None:
@@ -199,20 +209,32 @@ class ScheduleControl:
                 return None
             return ScheduleChange(name=name, version=row.version, row=_replace(row, paused_at=None, booked_until=now))
 
-        return self._change(name, change)
+        return self._change(name, change, self._auditor.draft("resume-schedule", by, ref=name, reason=reason))
 
-    def run_now(self, name: str) -> JobHandle[Any] | FlowHandle:
+    def run_now(self, name: str, *, by: str | None = None, reason: str = "") -> JobHandle[Any] | FlowHandle:
         """Enqueue the job or the flow of a schedule once, now.  No tick is moved, and no policy of the schedule counts."""
         row, now = self._found(name)
         specification = self._writer.open(row)
         flow = self._writer.flow_of(specification)
         if flow is not None:
             members = self._writer.flow_now(flow)
-            self._flows.client.enqueue(members)
+            self._enqueue(members, name, by, reason)
             return FlowHandle(members[0].flow or "", self._flows)
         envelope = self._writer.job_now(specification, now)
-        (answer,) = self._flows.client.enqueue([envelope])
+        (answer,) = self._enqueue([envelope], name, by, reason)
         return self._flows.handles.handle(answer, envelope)
+
+    def _enqueue(
+        self, envelopes: Sequence[Envelope], name: str, by: str | None, reason: str
+    ) -> builtins.list[Enqueued]:
+        client, ids = self._flows.client, [envelope.id for envelope in envelopes]
+        act = self._auditor.draft("run-schedule", by, jobs=ids, ref=name, reason=reason)
+        if not act.audit:
+            answers = client.enqueue(envelopes)
+        else:
+            answers = client.enqueue_by(partial(self._backend.enqueue, audit=act.audit), envelopes)
+        act.done([answer.id for answer in answers if answer.created] or None)
+        return answers
 
     def tick(self) -> int:
         """Book what is to be booked now, as a worker does every ten seconds; on ``sync://`` run it, too.
@@ -284,7 +306,7 @@ class ScheduleControl:
     def _row(self, specification: Specification, now: int) -> ScheduleRow:
         return self._writer.row(specification, now, origin="runtime", declared_at=now)
 
-    def _change(self, name: str, make: Callable[[ScheduleRow, int], ScheduleChange | None]) -> bool:
+    def _change(self, name: str, make: Callable[[ScheduleRow, int], ScheduleChange | None], act: Draft) -> bool:
         """Change a row as it is found, again until no other process was faster.  False: there was nothing to change."""
         for _ in range(_TRIES):
             row, now, known = self._read(name)
@@ -293,7 +315,8 @@ class ScheduleControl:
             change = make(row, now)
             if change is None:
                 return False
-            if self._store.change_schedule(change):
+            if self._store.change_schedule(change, audit=act.audit):
+                act.done(())
                 self._booker.look_soon()
                 return True
         raise BackendUnavailable(f"schedule {name!r} is changed by other processes all the time: try again")

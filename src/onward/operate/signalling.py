@@ -7,6 +7,7 @@ from typing import Any
 
 from onward.backend import Inspection, Notes, StoredJob
 from onward.base.failure import kind_of
+from onward.client.auditing import Auditor
 from onward.client.record import NoteRecord, note_record_of
 from onward.errors import ArgumentError, EnvelopeError, JobNotFound, NotesFull
 from onward.job.arguments import encode_result
@@ -20,12 +21,15 @@ __all__ = ["Signaller"]
 class Signaller:
     """The signals of an application, and the notes of its jobs."""
 
-    def __init__(self, notes: Notes, inspection: Inspection, seals: NoteSeals) -> None:
+    def __init__(self, notes: Notes, inspection: Inspection, seals: NoteSeals, auditor: Auditor) -> None:
         self._notes = notes
+        self._auditor = auditor
         self._inspection = inspection
         self._seals = seals
 
-    def signal(self, job_id: str, name: str, value: Any, *, again: bool) -> bool:
+    def signal(
+        self, job_id: str, name: str, value: Any, *, again: bool, by: str | None = None, reason: str = ""
+    ) -> bool:
         """Store a signal and wake the job that waits for it.  False if it is over, or had been told before."""
         note_name(name, f"signal {name!r:.60}")
         encoded = _encoded(name, value)
@@ -33,7 +37,10 @@ class Signaller:
         if stored is None:
             raise _unknown(job_id)
         sealed = self._seals.seal(job_id, stored.queue, SIGNAL + name, encoded, private=_came_encrypted(stored))
-        answer = self._notes.signal(job_id, name, sealed, again=again, at_most=(MOST_NOTES, MOST_NOTE_BYTES))
+        act = self._auditor.draft("signal", by, jobs=[job_id], ref=name, reason=reason)
+        most = (MOST_NOTES, MOST_NOTE_BYTES)
+        answer = self._notes.signal(job_id, name, sealed, again=again, at_most=most, audit=act.audit)
+        act.done([job_id] if answer.stored else None)
         if answer.state is None:
             raise _unknown(job_id)
         if answer.full:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, cast
 
 from onward.backend import (
+    Audit,
     Backend,
     Counting,
     DeadLettering,
@@ -87,10 +88,10 @@ class Uninspected:
     def list(self, query: Query) -> Sequence[StoredJob]:
         return self._dead_letters(query, "list jobs").dead_jobs(query)
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         return self._dead_letters(query, "replay a job").replay_dead(query)
 
-    def purge(self, query: Query) -> int:
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
         return self._dead_letters(query, "remove a job").purge_dead(query)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:

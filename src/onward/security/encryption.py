@@ -22,6 +22,7 @@ import re
 import msgspec
 
 from onward.base.failure import Failure
+from onward.base.fingerprint import without_text
 from onward.errors import DecryptionFailed
 from onward.job.envelope import Encrypt, Letter
 from onward.job.lease import Lease
@@ -120,6 +121,7 @@ class Encryption:
             failure.kind,
             self._words(lease, _MESSAGE, failure.message, token) or "",
             self._words(lease, _TRACEBACK, failure.traceback, token) or "",
+            without_text(failure.fingerprint, failure.kind, failure.message),
         )
 
     def note(self, lease: Lease, note: str | None) -> str | None:
@@ -168,6 +170,7 @@ class Encryption:
             failure.kind,
             self._read_text(failure.message, _MESSAGE, queue, *place),
             self._read_text(failure.traceback, _TRACEBACK, queue, *place),
+            failure.fingerprint,
         )
 
     def read_reason(self, job_id: str, queue: str, reason: str | None) -> str | None:

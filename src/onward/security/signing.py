@@ -18,20 +18,24 @@ from __future__ import annotations
 
 import hmac
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from hmac import compare_digest
+from typing import Literal
 
 from onward.errors import SignatureRejected, SigningKeyMissing
 from onward.job.envelope import UNSIGNED, VERSION, Sealed, Sign, Verify, parted
 from onward.security.key_ring import Key, KeyRing, Mode
 
-__all__ = ["Signer", "Signing", "Unverified"]
+__all__ = ["Signer", "Signing", "Trust", "Unverified"]
 
 _Mac = Callable[[bytes], bytes]  # sealed bytes -> their signature, as text, with the end of the line
 Unverified = Callable[
     [Sealed, str], None
 ]  # called with a job that runs although it was not verified, and why it was not
+
+# What the signature of an entry of the audit trail is worth here.
+Trust = Literal["verified", "unsigned", "unknown", "altered"]
 
 _BLOCK = 64  # bytes in a block of SHA-256
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
@@ -77,6 +81,18 @@ class Signer:
             f"or namespace"
         )
 
+    def sign_entry(self, parts: bytes) -> str:
+        """Return the signature of an entry of the audit trail, behind the id of its key."""
+        assert self._signing is not None
+        return f"{self._signing.id} {self._entry_mac(self._signing)(parts).decode().rstrip()}"
+
+    def has_signed_entry(self, key_id: str, signature: str, parts: bytes) -> bool | None:
+        """Return whether a key of the ring has signed this entry; None if the ring has no such key that counts."""
+        key = self._active.get(key_id.encode("utf-8", "replace"))
+        if key is None:
+            return None
+        return compare_digest(self._entry_mac(key)(parts), signature.encode("utf-8", "replace") + b"\n")
+
     def body(self, sealed: Sealed) -> bytes | None:
         """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
         data = sealed.data
@@ -115,6 +131,10 @@ class Signer:
         if key_id in self._revoked:
             return f"it was signed with key {told}, which is revoked"
         return f"it was signed with key {told}, which is not known here"
+
+    def _entry_mac(self, key: Key) -> _Mac:
+        start = _parts(b"onward audit", str(VERSION).encode(), key.id.encode())
+        return _prepare(_key_of_queue(key.secret, self._namespace, ""), start)
 
     def _note_mac(self, key: Key, queue: str) -> _Mac:
         start = _parts(b"onward note", str(VERSION).encode(), key.id.encode())
@@ -219,6 +239,20 @@ class Signing:
                 self._unverified(Sealed(job_id, queue, sealed), f"of its note {name!r} {refusal}")
         return value
 
+    def sign_entry(self, parts: Sequence[str]) -> str:
+        """Return the signature of an entry of the audit trail; nothing without a key."""
+        return "" if self._ring is None else self._signer.sign_entry(_text_parts(parts))
+
+    def trust_in_entry(self, signature: str, parts: Sequence[str]) -> Trust:
+        """Return what the signature of an entry is worth.  Where signatures are required, any but a right one is altered."""
+        key_id, _, mac = signature.partition(" ")
+        if self._look is not None and signature and not self._signer.knows(key_id.encode("utf-8", "replace")):
+            self._look()
+        is_right = self._signer.has_signed_entry(key_id, mac, _text_parts(parts)) if signature else None
+        if is_right is None:
+            return "altered" if self.required else "unknown" if signature else "unsigned"
+        return "verified" if is_right else "altered"
+
     def _sign(self, queue: str) -> Callable[[bytes], bytes]:
         return self._signer.sign(queue)
 
@@ -273,6 +307,10 @@ def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")
+
+
+def _text_parts(parts: Sequence[str]) -> bytes:
+    return _parts(*(part.encode("utf-8", "surrogatepass") for part in parts))
 
 
 def _place(job_id: str, name: str) -> bytes:

@@ -7,15 +7,25 @@ number goes back while the supervisor lives.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from onward.supervisor.process import WorkerProcess
-from onward.supervisor.run_board import BegunRun
+from onward.supervisor.run_board import BegunRun, BoardTotals
 from onward.telemetry.counters import OTHER, SERIES
 from onward.telemetry.numbers import Numbers, Pair, added_up
 
-__all__ = ["Boards"]
+__all__ = ["Boards", "Gauges"]
+
+
+class Gauges(NamedTuple):
+    """What the boards show of this moment."""
+
+    processes: int
+    begun: int
+    totals: BoardTotals
 
 
 class Boards:
@@ -25,6 +35,7 @@ class Boards:
         self._processes = processes
         self._lock = threading.Lock()
         self._ended: dict[Pair, Numbers] = {}
+        self._totals = BoardTotals()
         self._named: set[Pair] = set()
 
     def sessions(self) -> list[tuple[int, str]]:
@@ -43,6 +54,14 @@ class Boards:
             running = [each.board.counters.numbers() for each in self._processes]
             return self._bounded(added_up([self._ended, *running]))
 
+    def gauges(self) -> Gauges:
+        """Return how many processes have started, how many runs have begun in all, and what is added up beside counters."""
+        with self._lock:
+            processes = list(self._processes)
+            begun = sum(len(each.board.begun()) for each in processes)
+            totals = functools.reduce(BoardTotals.added, (each.board.totals() for each in processes), self._totals)
+            return Gauges(sum(each.hello is not None for each in processes), begun, totals)
+
     def remove(self, process: WorkerProcess, remove: Callable[[], None]) -> tuple[list[str], list[BegunRun]]:
         """Read the board of a process that has exited for the last time, then take the process out and forget it.
 
@@ -50,6 +69,7 @@ class Boards:
         """
         with self._lock:
             owners, begun = process.board.owners(), process.board.begun()
+            self._totals = self._totals.added(process.board.totals())
             self._ended = self._bounded(added_up([self._ended, process.board.counters.numbers()]))
             remove()
             process.forget()

@@ -45,12 +45,15 @@ class Mailbox:
         while self._calls:
             self._calls.popleft()()
 
+    def close(self) -> None:
+        self._closed = True
+        os.close(self._read)
+        os.close(self._write)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._closed = True
-        os.close(self._read)
-        os.close(self._write)
+        self.close()

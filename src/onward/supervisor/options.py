@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -45,3 +46,5 @@ class SupervisorOptions:
     max_silence: float = 3600.0
     timeout_grace: float = 10.0  # seconds that a handler may go on after its time-out before its process is recycled
     reload: bool = False
+    listening: socket.socket | None = None  # for probes and metrics
+    heartbeat: str | None = None  # a file that is touched while the worker is well

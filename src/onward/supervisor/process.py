@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -21,7 +22,7 @@ from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
 
-__all__ = ["WorkerProcess", "oom_kills"]
+__all__ = ["WorkerProcess", "next_exited", "oom_kills"]
 
 
 class WorkerProcess:
@@ -32,6 +33,7 @@ class WorkerProcess:
         self.hello: Hello | None = None
         self.draining = False
         self.killed: str | None = None  # the reason, if the supervisor killed it
+        self.recycled_for: str | None = None  # a word of `probes.CAUSES`
         self.crashed = True  # whether its end is a crash of the jobs that it had begun
         self.overdue: set[Held] = set()
         self._beats = 0
@@ -83,6 +85,14 @@ class WorkerProcess:
     def cause_of_death(self, code: int, *, out_of_memory: bool) -> str:
         return self.killed or describe_end(code, out_of_memory=out_of_memory)
 
+    def why_replaced(self, code: int, *, out_of_memory: bool) -> str | None:
+        """Return why another process takes its place, a word of `probes.CAUSES`; None: it has done all there was to do."""
+        if self.recycled_for is not None or (code == 0 and self.hello is not None):
+            return self.recycled_for
+        if code == -signal.SIGKILL and out_of_memory:
+            return "out_of_memory"
+        return "failed_start" if self.hello is None else "crash"
+
     def forget(self) -> None:
         self.channel.close()
         self.board.close()
@@ -110,6 +120,15 @@ class WorkerProcess:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
             return pages * os.sysconf("SC_PAGE_SIZE")
         return 0
+
+
+def next_exited() -> int | None:
+    """Return the pid of a child process that has exited and was not waited for."""
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if ended is None else ended.si_pid
 
 
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))

@@ -1,7 +1,7 @@
 """The run board: what a worker process has begun, in memory that its supervisor can read after the process has died.
 
-    head    the pump's beats, how many jobs it has settled, the names of its session and of the successor that may have
-            taken over
+    head    the pump's beats, how many jobs it has settled, its turns and how long they took, the events that it dropped; the
+            names of its session and of the successor that may have taken over
     cells   one for each lease whose handler was called and whose settlement has not been answered
     table   what the process has counted (`onward.telemetry.counters`)
 
@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from onward.telemetry.counters import SIZE, CounterTable
 
-__all__ = ["BegunRun", "RunBoard"]
+__all__ = ["BegunRun", "BoardTotals", "RunBoard"]
 
-_BEATS = _SETTLED = struct.Struct("<Q")
-_SETTLED_AT = 8
+_BEATS, _SETTLED, _TURNS, _TURN_MICROS, _EVENTS_DROPPED = range(5)  # words of the head, of 8 bytes each
+_HEAD_SIZE = 64
 _NAME = struct.Struct("<B63s")
 _NAMES = (64, 128)  # of the session, of its successor
 _FIRST_CELL = 256
@@ -50,6 +50,17 @@ class BegunRun(NamedTuple):
     program: int = 0  # the pid of the program that the handler waits for; 0: none
 
 
+class BoardTotals(NamedTuple):
+    """What the supervisor adds up over processes, beside the counters."""
+
+    turns: int = 0
+    turn_micros: int = 0
+    events_dropped: int = 0
+
+    def added(self, other: BoardTotals) -> BoardTotals:
+        return BoardTotals(*(one + more for one, more in zip(self, other, strict=True)))
+
+
 class RunBoard:
     """Made by the supervisor, written by one worker process, read by the supervisor."""
 
@@ -58,8 +69,8 @@ class RunBoard:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._memory = mmap.mmap(fd, _SIZE)
+        self._head = memoryview(self._memory)[:_HEAD_SIZE].cast("Q")
         self.counters = CounterTable(memoryview(self._memory)[_TABLE_AT:])
-        self._beats = self._settled = 0
         self._free = deque(range(_FIRST_CELL, _CELLS_END, _CELL.size))
         self._cells: dict[tuple[str, int], int] = {}
 
@@ -70,6 +81,7 @@ class RunBoard:
         return cls(fd)
 
     def close(self) -> None:
+        self._head.release()
         self.counters.release()
         self._memory.close()
         os.close(self.fd)
@@ -78,13 +90,17 @@ class RunBoard:
 
     def beat(self) -> None:
         """Record that the pump is alive."""
-        self._beats += 1
-        _BEATS.pack_into(self._memory, 0, self._beats)
+        self._head[_BEATS] += 1
 
     def count(self, settled: int) -> None:
         """Record how many more jobs were settled, for a fleet that runs a limited number."""
-        self._settled += settled
-        _SETTLED.pack_into(self._memory, _SETTLED_AT, self._settled)
+        self._head[_SETTLED] += settled
+
+    def turned(self, seconds: float, events_dropped: int) -> None:
+        """Record that the store has answered a turn, how long it took, and how many events were dropped until now."""
+        self._head[_EVENTS_DROPPED] = events_dropped
+        self._head[_TURNS] += 1
+        self._head[_TURN_MICROS] += round(seconds * 1_000_000)
 
     def name(self, owner: str, successor: str = "") -> None:
         """Record the names of the session before the store gets them: the supervisor knows every name that the store has."""
@@ -123,10 +139,13 @@ class RunBoard:
     # The supervisor reads
 
     def beats(self) -> int:
-        return int(_BEATS.unpack_from(self._memory, 0)[0])
+        return self._head[_BEATS]
 
     def settled(self) -> int:
-        return int(_SETTLED.unpack_from(self._memory, _SETTLED_AT)[0])
+        return self._head[_SETTLED]
+
+    def totals(self) -> BoardTotals:
+        return BoardTotals(self._head[_TURNS], self._head[_TURN_MICROS], self._head[_EVENTS_DROPPED])
 
     def owners(self) -> list[str]:
         """Return the names that its session may have: none if it was never opened."""

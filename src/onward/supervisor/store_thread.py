@@ -105,6 +105,10 @@ class StoreThread:
         """Whether leases are still to be given back."""
         return bool(self._dead_sessions)
 
+    def is_fresh(self) -> bool:
+        """Return whether the store has answered within a lease, and no call has failed since."""
+        return boottime() < self._contact.fresh_until
+
     def stop(self) -> None:
         with self._changed:
             self._ended = True

@@ -42,7 +42,8 @@ from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued
 from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
 from onward.supervisor.pending_messages import PendingMessages, SessionHandovers
 from onward.supervisor.posix_signals import Signals
-from onward.supervisor.process import WorkerProcess, oom_kills
+from onward.supervisor.probes import Probes
+from onward.supervisor.process import WorkerProcess, next_exited, oom_kills
 from onward.supervisor.reload import Watcher
 from onward.supervisor.store_thread import DeadSessions, StoreThread
 from onward.supervisor.subreaper import become_subreaper
@@ -74,6 +75,7 @@ class Supervisor:
         self._reports_made = 0
         self._store_thread: StoreThread | None = None
         self._boards = Boards(self._fleet)
+        self._probes = Probes(options, self._boards, open_store)
         self._mailbox = Mailbox()
         self._selector = selectors.DefaultSelector()
         self._watcher = Watcher() if options.reload else None
@@ -94,6 +96,7 @@ class Supervisor:
         ):
             self._selector.register(signals, selectors.EVENT_READ)
             self._selector.register(self._mailbox, selectors.EVENT_READ)
+            self._probes.start()
             try:
                 while not self._finished():
                     self._start_due()
@@ -154,6 +157,7 @@ class Supervisor:
             died=_die,
         )
         self._store_thread.start()
+        self._probes.serves(hello.settings, self._store_thread.is_fresh)
         width = f"{len(self._fleet)} x {self._options.process.concurrency}"
         queues, jobs = ", ".join(hello.queues), ", ".join(hello.jobs) or "none"
         logger.info("ready: %s; queues: %s; jobs: %s", width, queues, jobs)
@@ -191,7 +195,7 @@ class Supervisor:
             case Failed():
                 self._on_failed(process, message)
             case Draining(reason, done):
-                process.draining = True
+                process.draining, process.recycled_for = True, None if done else "max_jobs"
                 logger.info("%s: %s", process, reason)
                 self._fleet.retire(process, done=done)
             case SessionAdopted(owner):
@@ -203,6 +207,7 @@ class Supervisor:
         problem, _, traceback = failed.message.partition("\n")
         logger.log_traceback(logging.ERROR, "%s", problem, traceback=traceback)
         self._fleet.failed_starts = 0
+        process.recycled_for = "failed_start"
         process.kill("it cannot serve the application")  # threads that it has started may keep it running
         if self._watcher is not None:
             self._fleet.retire(process)
@@ -238,7 +243,7 @@ class Supervisor:
     # Processes that have exited
 
     def _collect_exited(self) -> None:
-        while (pid := _next_exited()) is not None:
+        while (pid := next_exited()) is not None:
             process = self._fleet.by_pid(pid)
             if process is None:  # a process whose parent died, and which became a child of this process
                 os.waitpid(pid, 0)
@@ -249,7 +254,11 @@ class Supervisor:
 
     def _on_exit(self, process: WorkerProcess, code: int) -> None:
         killed_before, self._oom_kills = self._oom_kills, oom_kills()
-        cause = process.cause_of_death(code, out_of_memory=self._oom_kills > killed_before)
+        out_of_memory = self._oom_kills > killed_before
+        cause = process.cause_of_death(code, out_of_memory=out_of_memory)
+        replaced = None if self._stopping else process.why_replaced(code, out_of_memory=out_of_memory)
+        if replaced is not None:
+            self._probes.restarted(replaced)
         polite = code == 0 and process.hello is not None
         if not polite and process.killed is None:
             logger.error("%s died: %s", process, cause)
@@ -296,18 +305,23 @@ class Supervisor:
         self._oom_kills = oom_kills()
         if watchdog_interval() is not None:
             notify("WATCHDOG=1")
+        silent: list[WorkerProcess] = []
         for process in self._fleet:
             process.channel.flush()
-            self._check_silence(process)
+            if self._is_silent(process):
+                silent.append(process)
             self._check_overdue(process)
             self._check_memory(process)
+        self._probes.turned(silent)
         if self._watcher is not None and not self._stopping and self._watcher.changed():
             self._reload()
 
-    def _check_silence(self, process: WorkerProcess) -> None:
+    def _is_silent(self, process: WorkerProcess) -> bool:
         silence = process.silent_for()
         if silence > self._options.max_silence:
+            process.recycled_for = "silence"
             process.kill(f"its pump made no turn for {silence:.0f} s", crash=True)
+        return silence > self._options.max_silence
 
     def _check_overdue(self, process: WorkerProcess) -> None:
         overdue = process.look_for_overdue(self._options.timeout_grace)
@@ -316,7 +330,7 @@ class Supervisor:
         if not process.draining:
             ignoring = ", ".join(job_id for job_id, _ in overdue)
             logger.error("%s is recycled: a job ignores its time-out: %s", process, ignoring)
-            self._recycle(process)
+            self._recycle(process, "timeout")
         if process.runs_only(overdue) or process.silent_for() > _STUCK_AFTER:
             process.kill("a job ignored its time-out")
 
@@ -324,10 +338,11 @@ class Supervisor:
         limit = self._options.max_rss
         if limit is not None and process.hello is not None and not process.draining and (rss := process.rss()) > limit:
             logger.info("%s is recycled: it occupies %d MB", process, rss // 2**20)
-            self._recycle(process)
+            self._recycle(process, "max_rss")
 
-    def _recycle(self, process: WorkerProcess) -> None:
+    def _recycle(self, process: WorkerProcess, cause: str) -> None:
         """Start another process in its place.  No job is interrupted: this one ends after its jobs, whenever that is."""
+        process.recycled_for = cause
         process.stop()
         self._fleet.retire(process)
 
@@ -336,7 +351,7 @@ class Supervisor:
         self._awaits_change = False
         for process in self._fleet:
             if not process.draining:
-                self._recycle(process)
+                self._recycle(process, "reload")
 
     # Stopping
 
@@ -344,6 +359,7 @@ class Supervisor:
         if self._stopping:
             return
         logger.info("stopping: %s", reason)
+        self._probes.stopping = True
         notify("STOPPING=1")
         self._deadline = time.monotonic() + self._options.process.shutdown_timeout
         self._code = code
@@ -368,17 +384,9 @@ class Supervisor:
         return time.monotonic() > self._deadline + _GIVE_BACK_WITHIN
 
     def _close(self) -> None:
+        self._probes.stop()
         if self._store_thread is not None:
             self._store_thread.stop()
-
-
-def _next_exited() -> int | None:
-    """Return a child process that has exited and was not waited for."""
-    try:
-        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return None if ended is None else ended.si_pid
 
 
 def _die(error: BaseException) -> None:

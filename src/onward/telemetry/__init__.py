@@ -1,8 +1,8 @@
 """A door to events for subscribers, counters, and milestones that tests wait for.
 
 Here: `events` (the events and the thread that delivers them), `numbers` (what was counted of one job in one queue),
-`counters` (the table in memory that processes share), `metrics` (the counters of an application), `milestones` (what the
-loops of a worker have done).
+`counters` (the table in memory that processes share), `metrics` (the counters of an application), `families` and
+`exposition` (metrics as text), `milestones` (what the loops of a worker have done).
 Called by everything that reports: attempts, clients, workers, the supervisor.
 """
 
@@ -23,6 +23,7 @@ from onward.telemetry.events import (
     JobRescued,
     JobSnoozed,
     JobStarted,
+    OperatorActed,
     QueuePaused,
     QueueResumed,
     ScheduleRejected,
@@ -49,6 +50,7 @@ __all__ = [
     "JobStarted",
     "Metrics",
     "Milestones",
+    "OperatorActed",
     "QueuePaused",
     "QueueResumed",
     "ScheduleRejected",

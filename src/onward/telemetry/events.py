@@ -36,6 +36,7 @@ __all__ = [
     "JobRescued",
     "JobSnoozed",
     "JobStarted",
+    "OperatorActed",
     "QueuePaused",
     "QueueResumed",
     "ScheduleRejected",
@@ -58,6 +59,17 @@ class QueuePaused(Event, frozen=True, kw_only=True):
 
 class QueueResumed(Event, frozen=True, kw_only=True):
     queue: str
+
+
+class OperatorActed(Event, frozen=True, kw_only=True):
+    """A person did something by hand, and said who: an entry of the audit trail."""
+
+    who: str
+    act: str
+    id: str  # of the job; "": it is about none
+    ref: str  # what it is about if not a job: a queue, a schedule, a flow, a limit, a larger act
+    detail: str  # the reason that was given
+    at: int
 
 
 class HealthChanged(Event, frozen=True, kw_only=True):

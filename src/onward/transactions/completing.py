@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from onward.attempt.attempt import Attempt
+from onward.attempt.settle import this_worker
 from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import uninterrupted
@@ -71,7 +72,8 @@ def note_after_completion(store: Backend, attempt: Attempt, protect: Callable[[L
         )
     if isinstance(store, Transacts):
         with suppress(BackendError):  # the error was logged, above
-            store.note_after_completion(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
+            told, took = protect(attempt.lease, failure), attempt.duration_ms
+            store.note_after_completion(attempt.lease, told, duration_ms=took, by=this_worker())
 
 
 class _Handlers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from onward.contract.description import WorkerDescription
+from onward.version import build
 from onward.worker.options import WorkerOptions, WorkerParts
 
 __all__ = ["described"]
@@ -21,7 +22,7 @@ def described(parts: WorkerParts, options: WorkerOptions, has_supervisor: bool =
         denied=registry.denied,
         concurrency=options.concurrency,
         jobs=tuple(registry.known),
-        build=parts.build,
+        build=build(),
         keys=tuple(parts.key_ids()),
         key_file=parts.key_file,
         supervisor=os.getppid() if has_supervisor else 0,

@@ -15,7 +15,6 @@ from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
 from onward.errors import OptionError
 from onward.telemetry import Telemetry
-from onward.version import __version__
 from onward.worker.session import SendsSamples
 
 __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
@@ -39,7 +38,6 @@ class WorkerParts:
     limits: Callable[[], tuple[LimitRow, ...]] = tuple  # that its sessions declare
     key_ids: Callable[[], Sequence[str]] = tuple  # of the keys that it verifies with
     key_file: bool = False  # whether they come from a file, and may change
-    build: str = __version__  # of the application
     samples: SendsSamples | None = None  # None: another process sends them, or none does
 
 

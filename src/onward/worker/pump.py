@@ -218,12 +218,15 @@ class Pump:
         return self._plan.room(inflight)
 
     def _turn(self, claim: Claim | None) -> None:
+        asked = time.perf_counter()
         try:
             made = self._outbox.exchange(claim)
         except BackendError as error:
             self._may_be_work = True
             self.recovery.recover(error)
             return
+        if self._recorder is not None:
+            self._recorder.turned(time.perf_counter() - asked, self._parts.telemetry.dropped)
         if self.recovery.failing:
             self.recovery.answered()
         if self._outbox.items:

@@ -23,6 +23,9 @@ class RunRecorder(Protocol):
     def beat(self) -> None:
         """Record that the pump is alive."""
 
+    def turned(self, seconds: float, events_dropped: int) -> None:
+        """Record that the store has answered a turn, how long it took, and how many events were dropped until now."""
+
     def begin(self, key: Held, deadline: float = ..., pid: int = ...) -> None:
         """Record that a handler is about to be called; ``deadline`` on the boot-time clock, ``pid`` of its own process."""
 

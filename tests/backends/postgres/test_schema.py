@@ -12,8 +12,8 @@ from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from tests.servers.connecting import connected
 
-TABLES = ["additions", "attempts", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations", "nodes"]
-TABLES += ["notes", "queues", "schedules", "series", "sessions", "waiters"]
+TABLES = ["additions", "attempts", "audit", "finished", "flows", "gates", "holds", "jobs", "limits", "migrations"]
+TABLES += ["nodes", "notes", "queues", "schedules", "series", "sessions", "waiters"]
 
 
 @pytest.fixture

@@ -133,6 +133,18 @@ def test_no_statement_sorts(plan, name):
         ("schedules_seen", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
         ("take_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("page_oldest", "SEARCH onward_finished USING INDEX onward_finished_discarded_idx (id>?)"),
+        ("deaths", "SEARCH next USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint>?)"),
+        ("deaths", "SEARCH next USING COVERING INDEX onward_finished_deaths_idx (job>?)"),
+        ("deaths", "SEARCH died USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint=?)"),
+        ("deaths", "SEARCH newest USING COVERING INDEX onward_finished_deaths_idx (job=? AND fingerprint=?)"),
+        (
+            "page_of_group_oldest",
+            "SEARCH onward_finished USING INDEX onward_finished_deaths_idx (job=? AND fingerprint=? AND id>?)",
+        ),
+        (
+            "page_of_group_newest",
+            "SEARCH onward_finished USING INDEX onward_finished_deaths_idx (job=? AND fingerprint=? AND id<?)",
+        ),
         ("leave_members", "SEARCH job USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("flows_to_look_at", "SEARCH onward_jobs USING COVERING INDEX onward_jobs_flow_idx (flow=? AND node=?)"),
         (

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from onward.backend import (
+    Audit,
     Check,
     Enqueued,
     Envelope,
@@ -82,7 +83,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
 
     # Enqueueing
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         """Put each job by a command: the server knows no batches.  If one fails, those that were stored are removed."""
         now = self.clock.micros()
         puts = [self._as_put(envelope, now) for envelope in envelopes]  # all checked before the first is sent

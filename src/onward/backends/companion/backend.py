@@ -26,6 +26,7 @@ import msgspec
 
 from onward.backend import (
     Advising,
+    Audit,
     Backend,
     Capabilities,
     Check,
@@ -99,13 +100,13 @@ class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Bac
 
     # Enqueueing
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         """Store jobs, then put their messages.  An enqueue that returned is in both."""
         has_members = any(envelope.flow is not None for envelope in envelopes)
         with uninterrupted():
             if has_members:
                 self._refuse_unfit(envelopes)
-            answers = self.store.enqueue(envelopes, retried=retried)
+            answers = self.store.enqueue(envelopes, retried=retried, audit=audit)
             # An enqueue that is repeated may have failed before or after the broker: its message is put again.
             told = [
                 envelope
@@ -242,30 +243,30 @@ class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Bac
     def sessions(self) -> Sequence[SessionState]:
         return self.store.sessions()
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
         """Cancel in the store.  The message is removed when it comes."""
         with uninterrupted():
-            states = self.store.cancel(ids, reason)
+            states = self.store.cancel(ids, reason, audit=audit)
             self._put_behind([each for each, state in zip(ids, states, strict=True) if state is State.CANCELLED])
             return states
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
         """Retry in the store.  The job's message is for later, so it gets another."""
         with uninterrupted():
-            made_due = self.store.retry(ids)
+            made_due = self.store.retry(ids, audit=audit)
             self._putter.put_waiting([each for each, due in zip(ids, made_due, strict=True) if due])
             return made_due
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         with uninterrupted():
-            replayed = self.store.replay(query, fresh=fresh)
+            replayed = self.store.replay(query, fresh=fresh, audit=audit)
             again = self._putter.read(replayed.ids)
             self._putter.put_missing([job for job in again if job.flow is None and job.state in WAITING])
             self._put_reopened({job.flow for job in again if job.flow is not None})
             return replayed
 
-    def purge(self, query: Query) -> int:
-        return self.store.purge(query)
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
+        return self.store.purge(query, audit=audit)
 
     def prune(
         self,
@@ -278,11 +279,11 @@ class AccompaniedBackend(CompanionFlows, CompanionSchedules, CompanionNotes, Bac
     ) -> Pruned:
         return self.store.prune(cutoffs, queue=queue, dry_run=dry_run, after=after, limit=limit)
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        return self.store.forget_key(key)
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
+        return self.store.forget_key(key, audit=audit)
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
-        return self.store.pause(queue, paused=paused)
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
+        return self.store.pause(queue, paused=paused, audit=audit)
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return self.store.progress(lease, progress)
@@ -322,6 +323,8 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         notes=store.notes,
         schedules=store.schedules,
         flows=store.flows,
+        groups_deaths=store.groups_deaths,
+        audit=store.audit,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
     )

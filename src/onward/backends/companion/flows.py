@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from onward.backend import AWAITS_NODE, Backend, Enqueued, Envelope, FlowRow, KeepsFlows, Lease, Query, StoredJob
+from onward.backend import AWAITS_NODE, Audit, Backend, Enqueued, Envelope, FlowRow, KeepsFlows, Lease, Query, StoredJob
 from onward.backends.companion.messages import message
 from onward.backends.companion.putting import Putter, quietly
 from onward.base.interruption import uninterrupted
@@ -64,13 +64,13 @@ class CompanionFlows:
                 quietly(lambda: self._put_open([flow_id], lambda row: [node.name for node in row.nodes if node.after]))
             return closed
 
-    def cancel_flow(self, flow_id: str, reason: str) -> bool:
+    def cancel_flow(self, flow_id: str, reason: str, *, audit: Audit = ()) -> bool:
         """Cancel in the store.  Messages about its jobs are removed when they come."""
-        return self._flows.cancel_flow(flow_id, reason)
+        return self._flows.cancel_flow(flow_id, reason, audit=audit)
 
-    def retry_flow(self, flow_id: str) -> int | None:
+    def retry_flow(self, flow_id: str, *, audit: Audit = ()) -> int | None:
         with uninterrupted():
-            replayed = self._flows.retry_flow(flow_id)
+            replayed = self._flows.retry_flow(flow_id, audit=audit)
             if replayed:
                 self._put_reopened([flow_id])
             return replayed

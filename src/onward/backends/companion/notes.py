@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.backend import Lease, Note, Notes, Signalled
+from onward.backend import Audit, Lease, Note, Notes, Signalled
 from onward.backends.companion.putting import Putter
 from onward.base.interruption import uninterrupted
 from onward.contract.companion import CompanionStore
@@ -30,11 +30,18 @@ class CompanionNotes:
         return self._noting.notes(job_id)
 
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
         """Signal in the store.  The job's message is for later, so one that was woken gets another."""
         with uninterrupted():
-            answer = self._noting.signal(job_id, name, value, again=again, at_most=at_most)
+            answer = self._noting.signal(job_id, name, value, again=again, at_most=at_most, audit=audit)
             if answer.woken:
                 self._putter.put_waiting([job_id])
             return answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.backend import ScheduleChange, ScheduleRows, Schedules
+from onward.backend import Audit, ScheduleChange, ScheduleRows, Schedules
 from onward.backends.companion.putting import Putter
 from onward.base.interruption import uninterrupted
 from onward.contract.companion import CompanionStore
@@ -27,10 +27,10 @@ class CompanionSchedules:
     def schedules(self) -> ScheduleRows:
         return self._scheduling.schedules()
 
-    def change_schedule(self, change: ScheduleChange) -> bool:
+    def change_schedule(self, change: ScheduleChange, *, audit: Audit = ()) -> bool:
         """Change it in the store, then put the messages.  If the broker cannot be reached, a sweep puts them."""
         with uninterrupted():
-            changed = self._scheduling.change_schedule(change)
+            changed = self._scheduling.change_schedule(change, audit=audit)
             if changed:
                 self._putter.put_waiting(envelope.id for envelope in change.envelopes)
             return changed

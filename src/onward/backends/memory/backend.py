@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+import msgspec
+
 from onward.backend import (
+    LOSSY,
+    Audit,
     Backend,
-    Capabilities,
     Claim,
     Enqueued,
     Envelope,
@@ -55,7 +58,7 @@ class MemoryBackend(
 ):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
-    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True, lanes=True, flows=True)
+    capabilities = msgspec.structs.replace(LOSSY, shared=False)
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
@@ -65,9 +68,11 @@ class MemoryBackend(
         self._pid = os.getpid()
         self._closed = False
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         with self._writing() as now:
-            return [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            answers = [self._add(envelope, now, retried=retried) for envelope in envelopes]
+            self._store.audit.add(audit, [answer.id for answer in answers if answer.created] or None)
+            return answers
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as now:
@@ -137,13 +142,19 @@ class MemoryBackend(
             dead = [name for name, each in sessions.items() if each.expires_at <= now] if owner is None else [owner]
             if queue is not None:
                 dead = [name for name in dead if self._leased(name, queue)]
-            for name in dead:
-                sessions.pop(name, None)
+            ended = {name: each for name in dead if (each := sessions.pop(name, None)) is not None}
             abandoned = [name for name in self._store.leased if name not in sessions] if owner is None else dead
             begun = None if started is None else set(started)
             why = cause or ("its session expired" if owner is None else "its process died")
             return [
-                settling.give_back(self._store, job, now, why, started=begun is None or (job.id, job.delivery) in begun)
+                settling.give_back(
+                    self._store,
+                    job,
+                    now,
+                    why,
+                    started=begun is None or (job.id, job.delivery) in begun,
+                    by=ended[name].session.ran_by() if name in ended else None,
+                )
                 for name in abandoned
                 for job in self._leased(name, queue)
             ]

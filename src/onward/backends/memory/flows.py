@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
-from onward.backend import AWAITS_NODE, COUNTED, LEFT_OPEN, Enqueued, Envelope, FlowRow, Lease, due_now, never_due
+from onward.backend import (
+    AWAITS_NODE,
+    COUNTED,
+    LEFT_OPEN,
+    Audit,
+    Enqueued,
+    Envelope,
+    FlowRow,
+    Lease,
+    due_now,
+    never_due,
+)
 from onward.backends.memory.flow_tables import MemoryFlow
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
@@ -235,7 +246,7 @@ class MemoryFlows:
             self._store.flows.touched.add(flow_id)
             return True
 
-    def cancel_flow(self, flow_id: str, reason: str) -> bool:
+    def cancel_flow(self, flow_id: str, reason: str, *, audit: Audit = ()) -> bool:
         with self._writing():
             flow = self._store.flows.rows.get(flow_id)
             if flow is None or flow.over_at is not None:
@@ -243,9 +254,10 @@ class MemoryFlows:
             flow.cancelled = flow.cancelled or reason
             flow.closed = True
             self._store.flows.touched.add(flow_id)
+            self._store.audit.add(audit, ())
             return True
 
-    def retry_flow(self, flow_id: str) -> int | None:
+    def retry_flow(self, flow_id: str, *, audit: Audit = ()) -> int | None:
         with self._writing() as now:
             flow = self._store.flows.rows.get(flow_id)
             if flow is None:
@@ -255,4 +267,5 @@ class MemoryFlows:
             nodes = [node for node in flow.nodes.values() if node.state is not NodeState.COMPLETED]
             again = {node.name: _revive_all(self._store, flow, node.name, now) for node in nodes}
             _begin_anew(self._store, flow, set(again), now)
+            self._store.audit.add(audit, ())
             return sum(again[node.name] for node in nodes if node.state is not NodeState.SKIPPED)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 from onward.backend import (
     TOMBSTONE,
+    Audit,
     Hold,
     Lease,
     Pruned,
@@ -99,15 +100,21 @@ class MemoryInspection:
                 for owner, each in sorted(self._store.sessions.items())
             ]
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
         with self._writing() as now:
-            return [self._cancel(self._store.live.get(job_id), reason, now) for job_id in ids]
+            live = self._store.live
+            changed = [job_id for job_id in dict.fromkeys(ids) if job_id in live and not live[job_id].cancel_reason]
+            states = [self._cancel(live.get(job_id), reason, now) for job_id in ids]
+            self._store.audit.add(audit, changed or None)
+            return states
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
         with self._writing() as now:
-            return [self._retry(self._store.live.get(job_id), now) for job_id in ids]
+            made_due = [self._retry(self._store.live.get(job_id), now) for job_id in ids]
+            self._store.audit.add(audit, [job_id for job_id, due in zip(ids, made_due, strict=True) if due] or None)
+            return made_due
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         with self._writing() as now:
             replayed = Replayed(
                 ids=[], skipped={job_id: "tombstone" for job_id in query.ids or () if self._is_tomb(job_id)}
@@ -122,16 +129,16 @@ class MemoryInspection:
                 else:
                     replayed.skipped[job.id] = obstacle
             ended_again = flows.replayed(self._store, replayed.ids, now)
-            return Replayed(
-                ids=[job_id for job_id in replayed.ids if job_id not in ended_again],
-                skipped=replayed.skipped | ended_again,
-            )
+            kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
+            self._store.audit.add(audit, kept or None)
+            return Replayed(ids=kept, skipped=replayed.skipped | ended_again)
 
-    def purge(self, query: Query) -> int:
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
         with self._writing():
             removable = list(self._matching(query, within=FINISHED))
             for job in removable:
                 self._forget(job)
+            self._store.audit.add(audit, () if removable else None)
             return len(removable)
 
     def prune(
@@ -154,16 +161,19 @@ class MemoryInspection:
             ]
             if not dry_run:
                 self._drop_spent_holds(now)
+                self._store.audit.drop_old(now, limit)
                 for job in removable:
                     self._forget(job)
             removed = Counter((job.queue, job.state) for job in removable)
             return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
         with self._writing() as now:
-            return settling.forget_key(self._store, ("once", key), now)
+            found = settling.forget_key(self._store, ("once", key), now)
+            self._store.audit.add(audit, () if found[0] is Hold.DONE else None)
+            return found
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
         with self._writing() as now:
             if not paused and queue in self._store.reserved:
                 raise QueueReserved(queue, self._store.reserved[queue])
@@ -173,6 +183,7 @@ class MemoryInspection:
                 self._store.paused[queue] = now
             else:
                 del self._store.paused[queue]
+            self._store.audit.add(audit, ())
             return True
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
@@ -185,6 +196,8 @@ class MemoryInspection:
 
     def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[MemoryJob]:
         states = within if query.states is None else within & query.states
+        if query.fingerprint is not None:
+            states &= {State.DISCARDED}
         live, finished = self._store.live, self._store.finished
         found = 0
         for job_id in sorted(live.keys() | finished.keys(), reverse=query.newest_first):
@@ -202,6 +215,8 @@ class MemoryInspection:
                 and query.job in (None, job.envelope.job)
                 and query.flow in (None, job.envelope.flow)
                 and query.node in (None, job.envelope.node)
+                and query.fingerprint in (None, self._store.deaths.fingerprint_of(job_id))
+                and (query.until is None or job_id <= query.until)
                 and (query.after is None or (job_id < query.after if query.newest_first else job_id > query.after))
             ):
                 found += 1
@@ -235,11 +250,12 @@ class MemoryInspection:
         return job is not None and job.tombstone
 
     def _forget(self, job: MemoryJob) -> None:
-        del self._store.finished[job.id]
+        self._store.forget(job.id)
         self._store.runs.pop(job.id, None)
         self._store.flows.forgotten(job.envelope, job.id)
         if job.id not in self._store.live:  # else they belong to the job that was enqueued again under its id
             self._store.notes.pop(job.id, None)
+            self._store.audit.forget(job.id)
 
     def _drop_spent_holds(self, now: int) -> None:
         spent = [

@@ -10,7 +10,7 @@ from itertools import islice
 
 import msgspec
 
-from onward.backend import Claim, Kind, LimitRow, LimitState
+from onward.backend import Audit, Claim, Kind, LimitRow, LimitState
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.contract.limits import state_of
 from onward.flow.lanes import group_of
@@ -33,6 +33,10 @@ class MemoryView:
     def __init__(self, store: MemoryStore, now: int) -> None:
         self.now = now
         self._store = store
+
+    @property
+    def any_gates(self) -> bool:
+        return bool(self._store.gates)
 
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         above = float("-inf") if rank is None else rank
@@ -155,7 +159,7 @@ class MemoryLanes:
             view = MemoryView(self._store, now)
             return [state_of(self._store.limits[key], view) for key in sorted(self._store.limits)[:at_most]]
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
         with self._writing():
             there = self._store.limits.get((kind, name))
             if there is None and (not new or chosen is None):
@@ -166,15 +170,23 @@ class MemoryLanes:
             _keep(self._store, row)
             if chosen is None or (kind == "queue" and not row.bounds):
                 del self._store.limits[kind, name]
+            self._store.audit.add(audit, ())
             return True
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
         with self._writing():
-            gates, scope = self._store.gates, Scope.of_lane(lane)
-            if not opened:
-                gates[scope] = msgspec.structs.replace(gates.get(scope, _OPEN), shut_until=FOREVER, shut_for=0)
-                return
-            is_job = lane == group_of(lane)
-            for each, gate in gates.items():
-                if each == scope or (is_job and is_bounded_by(each, "key", lane[:-1])):
-                    gates[each] = Gate(gate.bucket)
+            before = dict(self._store.gates)
+            self._shut(lane, opened=opened)
+            changed = self._store.gates != before
+            self._store.audit.add(audit, () if changed else None)
+            return changed
+
+    def _shut(self, lane: str, *, opened: bool) -> None:
+        gates, scope = self._store.gates, Scope.of_lane(lane)
+        if not opened:
+            gates[scope] = msgspec.structs.replace(gates.get(scope, _OPEN), shut_until=FOREVER, shut_for=0)
+            return
+        is_job = lane == group_of(lane)
+        for each, gate in gates.items():
+            if each == scope or (is_job and is_bounded_by(each, "key", lane[:-1])):
+                gates[each] = Gate(gate.bucket)

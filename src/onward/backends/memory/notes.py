@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from onward.backend import Lease, Note, Signalled
+from onward.backend import Audit, Lease, Note, Signalled
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.job.settlement import Settlement
 from onward.job.states import State
@@ -35,7 +35,14 @@ class MemoryNotes:
             return [note for _, note in sorted(self._store.notes.get(job_id, {}).items())]
 
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
         with self._writing() as now:
             job = self._store.live.get(job_id)
@@ -51,6 +58,7 @@ class MemoryNotes:
                     return Signalled(state=state, full=True)
                 at = there[key].at if key in there else now
                 self._store.notes.setdefault(job_id, {})[key] = Note(name=key, value=value, at=at)
+                self._store.audit.add(audit, [job_id])
             return Signalled(state=state, stored=stored, woken=_wake(self._store, job, now))
 
 

@@ -37,8 +37,13 @@ class MemoryOverview:
                 now=now,
                 overview=_overview(self._store, look.at_most, now) if look.counts else None,
                 place=None if job is None else _place(self._store, job, look.at_most, now),
+                deaths=self._store.deaths.look(look.at_most, self._died_at) if look.deaths else [],
+                audit=() if look.audit is None else self._store.audit.page(look.audit),
                 series=series_between(self._store, look.series, look.at_most),
             )
+
+    def _died_at(self, job_id: str) -> int:
+        return self._store.finished[job_id].finished_at or 0
 
 
 def _overview(store: MemoryStore, at_most: int, now: int) -> Overview:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from onward.backend import Enqueued, Envelope, ScheduleChange, ScheduleRow, ScheduleRows
+from onward.backend import Audit, Enqueued, Envelope, ScheduleChange, ScheduleRow, ScheduleRows
 from onward.backends.memory.store import MemoryStore
 from onward.backends.schedules import following
 from onward.job.states import State
@@ -32,13 +32,14 @@ class MemorySchedules:
             rows = self._store.schedules
             return ScheduleRows(now=now, rows=[rows[name] for name in sorted(rows)])
 
-    def change_schedule(self, change: ScheduleChange) -> bool:
+    def change_schedule(self, change: ScheduleChange, *, audit: Audit = ()) -> bool:
         with self._writing() as now:
             if not self._compare_and_set(change, now):
                 return False
             _remove(self._store, change.take_back)
             for envelope in change.envelopes:
                 self._add(envelope, now, retried=True)
+            self._store.audit.add(audit, ())
             return True
 
     def take_back(self, ids: Sequence[str]) -> Sequence[str]:
@@ -69,6 +70,7 @@ def _remove(store: MemoryStore, ids: Sequence[str]) -> list[str]:
         if job is not None and job.state is not State.EXECUTING and job.delivery == 0:
             store.remove(job)
             store.notes.pop(job_id, None)
+            store.audit.forget(job_id)
             removed.append(job_id)
     return removed
 

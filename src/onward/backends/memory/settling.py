@@ -9,6 +9,7 @@ from onward.backends.memory import notes
 from onward.backends.memory.lanes import change_gate
 from onward.backends.memory.store import HoldKey, MemoryJob, MemoryStore, Pointer
 from onward.job.lease import Hold, Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
 from onward.job.states import FINISHED, State
 
@@ -52,6 +53,7 @@ def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int)
             at=now,
             duration_ms=settlement.duration_ms,
             owner=job.owner,
+            by=settlement.by,
         )
     job.attempts += what.attempts
     job.crashes += what.crashes
@@ -79,10 +81,12 @@ def classify(store: MemoryStore, settlement: Settlement) -> Settled:
     return judge(settlement, move, went_to, finished_as, traced=job is not None or job_id in store.live)
 
 
-def give_back(store: MemoryStore, job: MemoryJob, now: int, cause: str, *, started: bool) -> Reaped:
+def give_back(
+    store: MemoryStore, job: MemoryJob, now: int, cause: str, *, started: bool, by: RanBy | None = None
+) -> Reaped:
     """Give back a lease of a session that has ended."""
     lease = Lease(envelope=job.envelope, token=job.delivery, owner=job.owner or "", expires_at=0, claimed_at=0)
-    to = _apply(store, job, Settlement.given_back(lease, cause, started=started), now)
+    to = _apply(store, job, Settlement.given_back(lease, cause, started=started, by=by), now)
     end_holds(store, job, now, confirmed=False)
     return Reaped(
         id=job.id,

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from onward.backend import AWAITS_NODE, NEVER, Kind, LimitRow, Note, Run, ScheduleRow, SeriesRow, Session, StoredJob
+from onward.backends.memory.audit import AuditTable
+from onward.backends.memory.deaths import MemoryDeaths
 from onward.backends.memory.flow_tables import FlowTables
+from onward.contract.deaths import fingerprint_of
 from onward.contract.values import CONTINUATION
 from onward.flow.room import Gate, Scope
 from onward.job.envelope import Envelope
@@ -159,6 +162,8 @@ class MemoryStore:
     limits: dict[tuple[Kind, str], LimitRow] = field(default_factory=dict)
     gates: dict[Scope, Gate] = field(default_factory=dict)
     flows: FlowTables = field(default_factory=FlowTables)
+    deaths: MemoryDeaths = field(default_factory=MemoryDeaths)
+    audit: AuditTable = field(default_factory=AuditTable)
     series: dict[tuple[int, str], SeriesRow] = field(default_factory=dict)  # by minute and reporter
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all
@@ -204,18 +209,31 @@ class MemoryStore:
         self.remove(job)
         job.state, job.finished_at, job.reason = state, now, reason
         job.cancel_reason = None
-        self.finished[job.id] = job
+        self.keep(job)
         self.ended += 1
         if job.envelope.flow is not None:
             self.flows.ended(job.envelope, job.id, succeeded=state is State.COMPLETED)
 
     def revive(self, job: MemoryJob, now: int) -> None:
         """Give a finished job another life; one of a flow waits until its node opens."""
-        del self.finished[job.id]
+        self.forget(job.id)
         again = MemoryJob(job.envelope, State.AVAILABLE, now, delivery=job.delivery)
         if self.flows.revived(job.envelope, job.id):
             again.state, again.available_at, again.awaits = State.SCHEDULED, NEVER, AWAITS_NODE
         self.add(again)
+
+    def keep(self, job: MemoryJob) -> None:
+        """Keep a finished job; a dead one in its group."""
+        self.finished[job.id] = job
+        if job.state is State.DISCARDED:
+            self.deaths.add(job.id, job.envelope.job, fingerprint_of(self.runs_of(job.id)))
+        else:
+            self.deaths.remove(job.id)
+
+    def forget(self, job_id: str) -> None:
+        """Drop a finished job; the records of its runs stay."""
+        del self.finished[job_id]
+        self.deaths.remove(job_id)
 
     def remove(self, job: MemoryJob) -> None:
         self._unindex(job)

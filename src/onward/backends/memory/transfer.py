@@ -42,7 +42,11 @@ class MemoryTransfer:
                 for key, pointer in pointers.items()
                 if pointer is not None and pointer.until is not None
             }
-            return Attached(confirmed, {job.id: notes for job in jobs if (notes := self._notes_of(job.id))})
+            return Attached(
+                confirmed,
+                {job.id: notes for job in jobs if (notes := self._notes_of(job.id))},
+                {job.id: entries for job in jobs if (entries := self._store.audit.of(job.id))},
+            )
 
     def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         with self._writing():
@@ -51,7 +55,10 @@ class MemoryTransfer:
                 there = self._store.holds.get(("once", key))
                 if there is None or (there.until is not None and there.until < by.until):
                     self._store.holds["once", key] = Pointer(by.job_id, by.token, by.until)
-            return [self._restore(job, attached.notes.get(job.id, ())) for job in jobs]
+            answers = [self._restore(job, attached.notes.get(job.id, ())) for job in jobs]
+            for answer in answers:
+                self._store.audit.add(attached.audit.get(answer.id, ()), () if answer.stored else None)
+            return answers
 
     def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
         with self._writing():
@@ -76,12 +83,12 @@ class MemoryTransfer:
         holder = store.unique.get(job.unique_key or "") if job.key_held else None
         if holder is not None:
             return Restored(job.id, stored=False, holder=holder)
-        if job.is_finished:
-            store.finished[job.id] = _row(job)
-        else:
-            store.add(_row(job), with_key=job.key_held)
         if job.runs:
             store.runs[job.id] = {run.token: run for run in job.runs}
+        if job.is_finished:
+            store.keep(_row(job))
+        else:
+            store.add(_row(job), with_key=job.key_held)
         if notes:
             store.notes[job.id] = {note.name: note for note in notes}
         return Restored(job.id)
@@ -96,12 +103,13 @@ class MemoryTransfer:
         ):
             return False
         if seen.is_finished:
-            del self._store.finished[job.id]
+            self._store.forget(job.id)
         else:
             self._store.remove(job)
         if self._store.find(job.id) is None:
             self._store.runs.pop(job.id, None)
             self._store.notes.pop(job.id, None)
+            self._store.audit.forget(job.id)
         return True
 
 

@@ -7,17 +7,19 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TypeVar
 
 import msgspec
 
 from onward.backend import (
-    Capabilities,
+    Audit,
     Enqueued,
     Envelope,
     Held,
     Lease,
+    RanBy,
     Reaped,
     Renewal,
     Session,
@@ -45,6 +47,7 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
@@ -98,12 +101,13 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
-        if is_simple(envelopes, retried=retried) and self._store(envelopes):
+        if not audit and is_simple(envelopes, retried=retried) and self._store(envelopes):
             return [Enqueued(envelope.id) for envelope in envelopes]
-        return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+        return self._write(self._audited(act, audit, created))
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         leases = super().open_session(session, adopts=adopts)
@@ -151,8 +155,10 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
 
         return self._write(look)
 
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
-        told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
+        told = msgspec.structs.asdict(failure) | {"ran_by": None if by is None else by.encoded()}
         fence = {"id": lease.envelope.id, "token": lease.token}
         return self._write(
             lambda tx: tx.ask("note_after_completion", **fence, **told, duration_ms=duration_ms).count > 0
@@ -175,10 +181,6 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True)
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
         """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
+from onward.backend import Audit, DeathGroup, Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
+from onward.backends.mysql.deaths import death_groups
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.flows import forget_members
 from onward.backends.mysql.lanes import restore_stripes
 from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.audit import whether
 from onward.backends.sql.flows import FlowSteps
 from onward.backends.sql.holds import ONCE, HoldKey, standing
-from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once, was_done
 from onward.backends.sql.limits import drop_idle_gates
 from onward.backends.sql.overview import SqlOverview
 from onward.backends.sql.rows import Row
@@ -37,14 +39,24 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     def _overview(self, tx: Transaction, at_most: int, now: int) -> Overview:
         return overview.overview(tx, at_most, now)
 
+    def _deaths(self, tx: Transaction, at_most: int) -> list[DeathGroup]:
+        return death_groups(tx, at_most)
+
     def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
         return tx.ask("holds", keys=keys).rows()
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        found = self._write(lambda tx: cancel(tx, dict.fromkeys(ids, reason)))
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
+        asked: list[str] = []
+
+        def act(tx: Transaction) -> dict[str, State]:
+            if audit and ids:
+                asked[:] = [job_id for (job_id,) in tx.ask("asked_among", ids=sorted(set(ids))).rows()]
+            return cancel(tx, dict.fromkeys(ids, reason))
+
+        found = self._write(self._audited(act, audit, lambda found: sorted(found.keys() - asked) or None))
         return [cancelled(found, job_id) for job_id in ids]
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
         def act(tx: Transaction) -> set[str]:
             later = {
                 job_id: queue
@@ -56,10 +68,10 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
                 tx.wakes |= set(later.values())
             return set(later)
 
-        due = self._write(act)
+        due = self._write(self._audited(act, audit, lambda due: sorted(due) or None))
         return [once(due, job_id) for job_id in ids]
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         def act(tx: Transaction, left: set[str]) -> Replayed:
             replayed, members = _replay(tx, query, fresh=fresh)
             if not members:
@@ -68,7 +80,7 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
             kept = [job_id for job_id in replayed.ids if job_id not in ended_again]
             return Replayed(ids=kept, skipped={**replayed.skipped, **ended_again})
 
-        return self._finish_replay(act)
+        return self._finish_replay(act, audit)
 
     def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]], left: set[str]) -> dict[str, str]:
         """Let members wait in their nodes, and look; return why some have ended again."""
@@ -94,11 +106,12 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
             tx.ask("forget_finished", ids=gone)
             tx.ask("forget_runs", ids=gone)
             tx.ask("forget_notes", ids=gone)
+            tx.ask("forget_audit", ids=gone)
         if members := [(flow, node, job_id) for job_id, flow, node in found if flow is not None]:
             forget_members(tx, members)
         return gone
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
         def act(tx: Transaction) -> tuple[Hold, str | None]:
             # Locked before it is read: a job that begins or succeeds now is seen before or after that, not in between.
             locked = tx.ask("lock_hold", key=key).rows()
@@ -107,15 +120,16 @@ class MySQLInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
                 tx.ask("forget_hold", key=key)
             return found
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, was_done))
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
         def act(tx: Transaction) -> bool:
             if not paused:
                 tx.wakes.add(queue)
             return tx.ask("pause" if paused else "resume", queue=queue).count == 1
 
-        return self._write(act) or (not paused and self._refuse_reserved(queue))
+        changed = self._write(self._audited(act, audit, whether))
+        return changed or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         def act(tx: Transaction) -> bool:

@@ -107,6 +107,10 @@ class MySQLView:
         self._gates: dict[Scope, Gate] = {}
         self._running: dict[Scope, int] = {}
 
+    @property
+    def any_gates(self) -> bool:
+        return self._has_gates
+
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         reply = self._ask_places(queue, rank)
         self._read_limits()  # in the same packet

@@ -110,7 +110,7 @@ DELETE FROM onward_sessions WHERE owner = :owner;
 
 -- name: expired_sessions
 -- A locked row belongs to a session whose process is in a transaction: it is alive.
-SELECT owner
+SELECT owner, host, pid, description
   FROM onward_sessions FORCE INDEX (expiry_idx)
  WHERE expires_at <= :now
  ORDER BY expires_at
@@ -118,6 +118,9 @@ SELECT owner
 
 -- name: owners_of_queue
 SELECT DISTINCT owner FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
+
+-- name: session_of
+SELECT owner, host, pid, description FROM onward_sessions WHERE owner = :owner FOR UPDATE;
 
 -- name: end_sessions
 DELETE session
@@ -535,12 +538,14 @@ SELECT lease.number, job.attempts, job.crashes, job.interruptions, job.max_crash
 
 -- name: record_runs
 -- It replaces: no row that happens to be there can make a settlement fail.
-REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback)
+REPLACE INTO onward_attempts (
+        job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback, fingerprint, ran_by)
 SELECT run.*
   FROM JSON_TABLE(:runs, '$[*]' COLUMNS (
            job_id varchar(64) PATH '$[0]', token bigint PATH '$[1]', at bigint PATH '$[2]', duration_ms bigint PATH '$[3]',
            attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', owner varchar(64) PATH '$[7]',
-           kind longtext PATH '$[8]', message longtext PATH '$[9]', traceback longtext PATH '$[10]')) AS run;
+           kind longtext PATH '$[8]', message longtext PATH '$[9]', traceback longtext PATH '$[10]',
+           fingerprint varchar(64) PATH '$[11]', ran_by longtext PATH '$[12]')) AS run;
 
 -- name: complete
 -- Successes without keys, which nearly all are.  It locks what it reads: progress noted meanwhile comes before or after.
@@ -569,12 +574,16 @@ DELETE job
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
-        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+        idempotency_ttl, single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
 SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery, attempts + lease.ran,
        crashes + lease.crashed, interruptions + lease.interrupted, max_crashes, available_at, enqueued_at, started_at,
        expires_at, job.owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost,
        flow, node, lease.reason, progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
-       CASE WHEN lease.keep THEN sealed END
+       CASE WHEN lease.keep THEN sealed END,
+       -- The records of the runs are written already.
+       CASE WHEN lease.goes_to = 'discarded'
+            THEN coalesce(nullif((SELECT run.fingerprint FROM onward_attempts AS run FORCE INDEX (PRIMARY)
+                                   WHERE run.job_id = job.id ORDER BY run.token DESC LIMIT 1), ''), 'unexplained') END
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            ran int PATH '$[4]', crashed int PATH '$[5]', interrupted int PATH '$[6]', keep int PATH '$[7]',
@@ -761,8 +770,8 @@ SELECT id FROM (
  LIMIT :limit;
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
-       run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.ran_by, run.kind,
+       run.message, run.traceback, run.fingerprint
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
  ORDER BY run.job_id, run.token;
@@ -788,6 +797,49 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
 
 -- name: overview_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
+
+-- name: next_dead_job
+-- The next name, and below the next fingerprint of it: the jobs between are passed over, see `next_queue`.
+SELECT min(dead_job) FROM onward_finished FORCE INDEX (deaths_idx) WHERE dead_job > :after;
+
+-- name: next_fingerprint
+SELECT min(fingerprint) FROM onward_finished FORCE INDEX (deaths_idx) WHERE dead_job = :job AND fingerprint > :after;
+
+-- name: deaths
+SELECT counted.number, first.id, first.finished_at, last.id, last.finished_at
+  FROM (SELECT count(*) AS number
+          FROM (SELECT 1 FROM onward_finished FORCE INDEX (deaths_idx)
+                 WHERE dead_job = :job AND fingerprint = :fingerprint LIMIT :at_most) AS line) AS counted
+ STRAIGHT_JOIN (SELECT id, finished_at FROM onward_finished FORCE INDEX (deaths_idx)
+                 WHERE dead_job = :job AND fingerprint = :fingerprint ORDER BY id LIMIT 1) AS first
+ STRAIGHT_JOIN (SELECT id, finished_at FROM onward_finished FORCE INDEX (deaths_idx)
+                 WHERE dead_job = :job AND fingerprint = :fingerprint ORDER BY id DESC LIMIT 1) AS last;
+
+-- name: page_of_group_oldest
+SELECT id FROM onward_finished FORCE INDEX (deaths_idx)
+ WHERE dead_job = :job AND fingerprint = :fingerprint AND id > :after
+   AND (:queue IS NULL OR queue = :queue) AND (:flow IS NULL OR flow = :flow) AND (:node IS NULL OR node = :node)
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: page_of_group_newest
+SELECT id FROM onward_finished FORCE INDEX (deaths_idx)
+ WHERE dead_job = :job AND fingerprint = :fingerprint AND id < :after
+   AND (:queue IS NULL OR queue = :queue) AND (:flow IS NULL OR flow = :flow) AND (:node IS NULL OR node = :node)
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: newest_of_group
+SELECT id FROM onward_finished FORCE INDEX (deaths_idx)
+ WHERE dead_job = :job AND fingerprint = :fingerprint
+ ORDER BY id DESC
+ LIMIT 1;
+
+-- name: dead_among
+SELECT done.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+ WHERE done.job = :job AND done.fingerprint = :fingerprint;
 
 -- name: next_queue
 -- The next name: the jobs between are passed over, as long as there is one bound and no other.
@@ -1075,8 +1127,9 @@ SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = :id AND delivery = :toke
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback)
-SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, owner, :kind, :message, :traceback
+INSERT INTO onward_attempts (
+       job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback, fingerprint, ran_by)
+SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, owner, :kind, :message, :traceback, :fingerprint, :ran_by
   FROM onward_finished AS done
  WHERE id = :id AND delivery = :token AND state = 'completed'
     ON DUPLICATE KEY UPDATE token = onward_attempts.token;
@@ -1688,6 +1741,64 @@ DELETE FROM onward_jobs WHERE id = :key;
 SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
    FOR UPDATE SKIP LOCKED;
+
+-- name: store_audit
+INSERT INTO onward_audit :rows;
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (job_idx)
+ WHERE job_id = :job AND at <= :at AND (at < :at OR number < :number)
+   AND (:ref IS NULL OR ref = :ref) AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (ref_idx)
+ WHERE ref = :ref AND at <= :at AND (at < :at OR number < :number)
+   AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (who_idx)
+ WHERE who = :who AND at <= :at AND (at < :at OR number < :number)
+   AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit FORCE INDEX (at_idx)
+ WHERE at <= :at AND (at < :at OR number < :number)
+   AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_audit AS entry FORCE INDEX (job_idx) ON entry.job_id = wanted.id;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE entry
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_audit AS entry FORCE INDEX (job_idx) ON entry.job_id = wanted.id
+ WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = entry.job_id);
+
+-- name: drop_old_audit
+DELETE FROM onward_audit WHERE job_id = '' AND at <= :now - :kept_for ORDER BY at LIMIT :limit;
+
+-- name: asked_among
+-- The rows are locked in the order of their ids, as a cancellation locks them.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.cancel_reason IS NOT NULL
+   FOR UPDATE;
 
 -- Samples.
 

@@ -57,8 +57,8 @@ def text_columns(connection: Connection, prefix: str) -> Iterator[TextColumns]:
     for name in (*TABLES, *FLOW_TABLES):
         (described,) = connection.send(
             b"SELECT column_name, column_key = 'PRI' FROM information_schema.columns WHERE table_schema = database() "
-            b"AND data_type IN ('varchar', 'longtext', 'varbinary') AND coalesce(generation_expression, '') = '' "
-            b"AND table_name = " + literal(f"{prefix}{name}")
+            b"AND (data_type IN ('varchar', 'longtext', 'varbinary') OR extra = 'auto_increment') "
+            b"AND coalesce(generation_expression, '') = '' AND table_name = " + literal(f"{prefix}{name}")
         )
         texts = [f"`{column}`" for column, _ in described.rows]
         keys = [f"`{column}`" for column, is_key in described.rows if is_key]

@@ -235,7 +235,8 @@ def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
             what.to,
             lease.owner,
         ),
-        *(failure.kind, failure.message, failure.traceback),
+        *(failure.kind, failure.message, failure.traceback, failure.fingerprint),
+        None if settlement.by is None else settlement.by.encoded(),
     )
 
 

@@ -6,17 +6,17 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from math import inf
 from typing import TypeVar
 
-import msgspec
-
 from onward.backend import (
-    Capabilities,
+    Audit,
     Enqueued,
     Envelope,
     Held,
     Lease,
+    RanBy,
     Renewal,
     Settled,
     Settlement,
@@ -40,6 +40,7 @@ from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import EVERY_QUEUE, PostgresWaiting, named
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.flow_members import leave_to_completed
@@ -103,11 +104,12 @@ class PostgresBackend(
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
-        if not is_simple(envelopes, retried=retried):
-            return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        if audit or not is_simple(envelopes, retried=retried):
+            act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+            return self._write(self._audited(act, audit, created))
         rejected = self._with_retries(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
 
@@ -140,7 +142,9 @@ class PostgresBackend(
 
         return self._write(look, pipelined=False)
 
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
         return bool(
             self._ask(
                 "note_after_completion",
@@ -150,6 +154,8 @@ class PostgresBackend(
                 kind=failure.kind,
                 message=failure.message,
                 traceback=failure.traceback,
+                fingerprint=failure.fingerprint,
+                ran_by=None if by is None else by.encoded(),
             )
         )
 
@@ -174,10 +180,6 @@ class PostgresBackend(
         return settle_fenced(tx, settlement, leave_to_completed)
 
     # The parts of `ServerBackend` that depend on the dialect
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return msgspec.structs.replace(super().capabilities, lanes=True, flows=True)
 
     def _count_claims_under_way(self, queue: str) -> None:
         # A claim that began before the limit was committed gave its jobs no lane, and its leases were not there yet to be

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
-from onward.backend import Hold, Lease, Query, QueuePage, Replayed
+from onward.backend import Audit, Hold, Lease, Query, QueuePage, Replayed
 from onward.backends.postgres.enqueueing import rivalry, touch_cancelled
 from onward.backends.postgres.flows import PostgresFlowSteps, drop_ended
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
+from onward.backends.sql.audit import of_jobs, whether
 from onward.backends.sql.flows import FlowSteps
 from onward.backends.sql.holds import HoldKey
-from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once, was_done
 from onward.backends.sql.overview import SqlOverview
 from onward.contract.snapshot import LOOK_SECONDS
 from onward.job.states import State, state_named
@@ -51,19 +53,40 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
     def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[Row]:
         return tx.ask("holds", kinds=[kind for kind, _ in keys], keys=[key for _, key in keys]).rows()
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
         states: list[Row] = []
         wanted = sorted(set(ids))
         if len(wanted) > 1:  # a turn may hold one of them and wait for another: locked jobs are cancelled one by one
-            states = self._write(lambda tx: _cancel_free(tx, wanted, reason))
+            states, audit = self._cancel_audited(lambda tx: _free(tx, wanted), reason, audit)
             done = {job_id for job_id, *_ in states}
             left = self._ask("live_among", ids=[job_id for job_id in wanted if job_id not in done])
             wanted = [job_id for (job_id,) in left]
         for job_id in wanted:
-            states += self._cancel_one(job_id, reason)
+            if audit:
+                one, audit = self._cancel_audited(partial(_named, job_id), reason, audit)
+                states += one
+            else:
+                states += self._cancel_one(job_id, reason)
         found = {job_id: state_named(word) for job_id, word, *_ in states}
         # A waiting job can be cancelled once: if it is named again, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
+
+    def _cancel_audited(
+        self, choose: Callable[[Transaction], Sequence[str]], reason: str, audit: Audit
+    ) -> tuple[list[Row], Audit]:
+        """Cancel jobs that are chosen in the transaction, and store the entries for those that were not asked to before.
+
+        Returns the states in which they were found, and the entries that another transaction of the same act stores.
+        """
+
+        def act(tx: Transaction) -> tuple[list[Row], list[str]]:
+            ids = choose(tx)
+            asked = {job_id for (job_id,) in tx.ask("asked_among", ids=ids).rows()} if audit and ids else set()
+            states = _cancel(tx, ids, reason) if ids else []
+            return states, [job_id for job_id, *_ in states if job_id not in asked]
+
+        states, changed = self._write(self._audited(act, audit, lambda done: done[1] or None))
+        return states, of_jobs(audit) if changed else audit
 
     def _cancel_one(self, job_id: str, reason: str) -> Sequence[Row]:
         rows = self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False, alone=True)
@@ -71,17 +94,17 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
             return self._write(lambda tx: _cancel(tx, [job_id], reason))  # its flow has to be looked at
         return rows
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        made_due = self._ask("make_due", ids=sorted(set(ids)))
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
+        made_due = self._ask_audited("make_due", audit, _ids_of, ids=sorted(set(ids)))
         self._wake({queue for _, queue in made_due})
         due = {job_id for job_id, _ in made_due}
         return [once(due, job_id) for job_id in ids]
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         def act(tx: Transaction, left: set[str]) -> Replayed:
             return _replay(tx, query, self._flow_steps, left, fresh=fresh)
 
-        return self._finish_replay(act)
+        return self._finish_replay(act, audit)
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.ask("drop_spent_holds", limit=limit)
@@ -98,19 +121,29 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
             drop_ended(tx, list(flows))
         tx.ask("forget_runs", ids=gone)
         tx.ask("forget_notes", ids=gone)
+        tx.ask("forget_audit", ids=gone)
         return gone
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        for job_id, forgotten, runs in self._ask("forget_key", key=key):
-            if forgotten or runs:
-                return Hold.DONE if forgotten else Hold.BUSY, job_id
-        return Hold.FREE, None
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
+        return _found_of(self._ask_audited("forget_key", audit, lambda rows: was_done(_found_of(rows)), key=key))
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
-        changed = self._ask("pause" if paused else "resume", queue=queue)
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
+        changed = self._ask_audited("pause" if paused else "resume", audit, whether, queue=queue)
         if not paused:
             self._wake([queue])
         return bool(changed) or (not paused and self._refuse_reserved(queue))
+
+    def _ask_audited(
+        self, name: str, audit: Audit, changed: Callable[[Sequence[Row]], Collection[str] | None], **parameters: object
+    ) -> Sequence[Row]:
+        """Run one statement; with entries about it, as a transaction of two."""
+        if not audit:
+            return self._ask(name, **parameters)
+
+        def act(tx: Transaction) -> Sequence[Row]:
+            return tx.ask(name, **parameters).rows()
+
+        return self._write(self._audited(act, audit, changed))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(
@@ -118,9 +151,24 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         )
 
 
-def _cancel_free(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
-    free = [job_id for (job_id,) in tx.ask("try_jobs", ids=ids).rows()]
-    return _cancel(tx, free, reason) if free else []
+def _named(job_id: str, _: Transaction) -> list[str]:
+    return [job_id]
+
+
+def _free(tx: Transaction, ids: Sequence[str]) -> list[str]:
+    """Lock those of these jobs that no other transaction has locked."""
+    return [job_id for (job_id,) in tx.ask("try_jobs", ids=ids).rows()]
+
+
+def _ids_of(rows: Sequence[Row]) -> Sequence[str] | None:
+    return [row[0] for row in rows] or None
+
+
+def _found_of(rows: Sequence[Row]) -> tuple[Hold, str | None]:
+    for job_id, forgotten, runs in rows:
+        if forgotten or runs:
+            return Hold.DONE if forgotten else Hold.BUSY, job_id
+    return Hold.FREE, None
 
 
 def _cancel(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:

@@ -144,6 +144,10 @@ class PostgresView:
 
     # What a walk asks
 
+    @property
+    def any_gates(self) -> bool:
+        return bool(self._gates)
+
     def rank_after(self, queue: str, rank: int | None) -> int | None:
         return min((each for each in self._ranks[queue] if rank is None or each > rank), default=None)
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from onward.backend import Kind
+from onward.backend import Audit, Kind
 from onward.backends.postgres.lanes import ScopeReader
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import EVERY_QUEUE
@@ -35,18 +35,19 @@ class PostgresLimits(SqlLimits):
     @abstractmethod
     def _wake(self, queues: Collection[str]) -> None: ...
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
-        is_set: bool = super().set_limit(kind, name, chosen, new=new)
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
+        is_set: bool = super().set_limit(kind, name, chosen, new=new, audit=audit)
         if is_set and kind == "queue" and chosen:
             self._count_claims_under_way(name)
         if is_set:
             self._wake([EVERY_QUEUE])
         return is_set
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        super().shut(lane, opened=opened)
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        changed: bool = super().shut(lane, opened=opened, audit=audit)
         if opened:
             self._wake([EVERY_QUEUE])
+        return changed
 
     def _drop_idle_gates(self, tx: Transaction, limit: int) -> None:
         """Remove those of the next gates that are full and open; every batch of a prune goes on where the last one ended."""

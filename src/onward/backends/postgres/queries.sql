@@ -166,7 +166,7 @@ RETURNING ARRAY (SELECT id FROM onward_jobs WHERE owner = :owner AND cancel_reas
           ARRAY (SELECT delivery FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id);
 
 -- name: end_session
-DELETE FROM onward_sessions WHERE owner = :owner;
+DELETE FROM onward_sessions WHERE owner = :owner RETURNING owner, host, pid, description;
 
 -- name: end_expired_sessions
 -- A locked row belongs to a session whose process is in a transaction: it is alive.
@@ -180,7 +180,8 @@ DELETE FROM onward_sessions
                                      WHERE job.owner = onward_sessions.owner AND job.state = 'executing'
                                        AND job.queue = :queue))
                   ORDER BY owner
-                    FOR UPDATE SKIP LOCKED);
+                    FOR UPDATE SKIP LOCKED)
+RETURNING owner, host, pid, description;
 
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
@@ -288,13 +289,13 @@ expired AS MATERIALIZED (
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
                 excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
-                excluded.progress, excluded.result, excluded.sealed)
+                excluded.progress, excluded.result, excluded.sealed, excluded.fingerprint)
 ), due AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
@@ -515,14 +516,16 @@ open AS MATERIALIZED (
       FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:owners AS text[]), cast(:moves AS text[]),
                   cast(:targets AS text[]), cast(:ran AS boolean[]), cast(:keep AS boolean[]), cast(:results AS bytea[]),
                   cast(:reasons AS text[]), cast(:delays AS bigint[]), cast(:waits AS bigint[]), cast(:spents AS text[]),
-                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]),
+                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]),
+                  cast(:fingerprints AS text[]), cast(:workers AS text[]), cast(:durations AS bigint[]),
                   cast(:awaits AS text[]))
            WITH ORDINALITY
         AS lease (id, token, owner, move, target, ran, keep, result, reason, delay, waits, spent, kind, message, traceback,
-                  duration_ms, awaits, number)
+                  fingerprint, ran_by, duration_ms, awaits, number)
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
-           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, awaits, job.place,
+           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, fingerprint, ran_by,
+           duration_ms, awaits, job.place,
            job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.flow,
            job.node, fate.*,
            goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
@@ -542,30 +545,36 @@ open AS MATERIALIZED (
                                      WHEN move = 'crashed' THEN format('crashed %s time%s: %s', crashes + 1, CASE crashes WHEN 0 THEN '' ELSE 's' END, reason)
                                      ELSE reason END) AS fate (goes_to, because)
 ), recorded AS (
-    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, owner, kind, message, traceback
+    INSERT INTO onward_attempts (
+           job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
+    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, owner, kind, message, traceback, fingerprint, ran_by
       FROM held
      CROSS JOIN clock
      WHERE kind IS NOT NULL
     ON CONFLICT (job_id, token) DO UPDATE
-       SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+       SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
          = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.owner,
-                excluded.kind, excluded.message, excluded.traceback)
+                excluded.kind, excluded.message, excluded.traceback, excluded.fingerprint, excluded.ran_by)
 ), gone AS (
     DELETE FROM onward_jobs AS job
      USING held
      WHERE job.ctid = held.place AND goes_to IN ('completed', 'discarded', 'cancelled')
-    RETURNING job.*, held.goes_to, held.because, held.result, held.keep, held.ran, held.move
+    RETURNING job.*, held.goes_to, held.because, held.result, held.keep, held.ran, held.move, held.fingerprint
 ), finished AS (
     -- An upsert: no row that happens to be there can make a settlement fail.
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+           single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
     SELECT id, goes_to, now, queue, job, rank, delivery, attempts + ran, crashes + cast(move = 'crashed' AS integer),
            interruptions + cast(move = 'release' AS integer), max_crashes, available_at, enqueued_at, started_at, expires_at,
            owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node,
-           because, progress, CASE WHEN kept.answer THEN result END, CASE WHEN kept.answer THEN sealed END
+           because, progress, CASE WHEN kept.answer THEN result END, CASE WHEN kept.answer THEN sealed END,
+           -- That of the newest run: of this one, unless it has no record.
+           CASE WHEN goes_to = 'discarded'
+                THEN coalesce(nullif(coalesce(fingerprint, (SELECT run.fingerprint FROM onward_attempts AS run
+                                                             WHERE run.job_id = gone.id ORDER BY run.token DESC LIMIT 1)), ''),
+                              'unexplained') END
       FROM gone
      CROSS JOIN clock
      -- Those behind a member may want its result.
@@ -575,13 +584,13 @@ open AS MATERIALIZED (
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
                 excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
-                excluded.progress, excluded.result, excluded.sealed)
+                excluded.progress, excluded.result, excluded.sealed, excluded.fingerprint)
 ), released AS (
     -- It keeps its place.
     UPDATE onward_jobs AS job SET state = goes_to, interruptions = job.interruptions + 1, owner = NULL
@@ -681,8 +690,10 @@ SELECT EXISTS (SELECT 1 FROM onward_finished
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), owner, :kind, :message, :traceback
+INSERT INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
+SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), owner, :kind, :message, :traceback,
+       :fingerprint, cast(:ran_by AS text)
   FROM onward_finished
  WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed'
 ON CONFLICT (job_id, token) DO NOTHING
@@ -744,13 +755,13 @@ held AS MATERIALIZED (
     ON CONFLICT (id) DO UPDATE
        SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
             enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+            single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
          = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
                 excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
                 excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
                 excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
                 excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
-                excluded.progress, excluded.result, excluded.sealed)
+                excluded.progress, excluded.result, excluded.sealed, excluded.fingerprint)
 ), asked AS (
     UPDATE onward_jobs AS job
        SET cancel_reason = coalesce(cancel_reason, held.reason),
@@ -849,8 +860,8 @@ SELECT id FROM (
  LIMIT cast(:limit AS bigint);
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
-       run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.ran_by, run.kind,
+       run.message, run.traceback, run.fingerprint
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
   JOIN onward_attempts AS run ON run.job_id = wanted.id
  ORDER BY run.job_id, run.token;
@@ -1023,6 +1034,62 @@ WITH RECURSIVE plain (queue, rank, since, number) AS (
 (SELECT queue, since FROM plain LIMIT cast(:steps AS bigint))
  UNION ALL
 (SELECT queue, since FROM laned LIMIT cast(:steps AS bigint));
+
+-- name: deaths
+-- From group to group along the index: the jobs between are passed over.  (Equal columns would be left out of the order, and any
+-- index of ids would do.)
+WITH RECURSIVE walk (job, fingerprint, id, finished_at) AS (
+    (SELECT job, fingerprint, id, finished_at FROM onward_finished
+      WHERE fingerprint IS NOT NULL ORDER BY job, fingerprint, id LIMIT 1)
+     UNION ALL
+    SELECT next.*
+      FROM walk
+     CROSS JOIN LATERAL (SELECT job, fingerprint, id, finished_at FROM onward_finished
+                          WHERE fingerprint IS NOT NULL AND (job, fingerprint) > (walk.job, walk.fingerprint)
+                          ORDER BY job, fingerprint, id LIMIT 1) AS next
+)
+SELECT walked.job, walked.fingerprint, counted.number, walked.id, walked.finished_at, last.id, last.finished_at
+  FROM (SELECT * FROM walk LIMIT cast(:groups AS bigint)) AS walked
+ CROSS JOIN LATERAL (SELECT count(*)
+                       FROM (SELECT 1 FROM onward_finished AS died
+                              WHERE died.job = walked.job AND died.fingerprint = walked.fingerprint
+                              LIMIT cast(:at_most AS bigint)) AS line
+                    ) AS counted (number)
+ CROSS JOIN LATERAL (SELECT id, finished_at FROM onward_finished AS died
+                      WHERE died.fingerprint IS NOT NULL
+                        AND (died.job, died.fingerprint) <= (walked.job, walked.fingerprint)
+                      ORDER BY died.job DESC, died.fingerprint DESC, died.id DESC LIMIT 1) AS last;
+
+-- name: page_of_group_oldest
+-- Ordered by more than the id, so that no other index will do.
+SELECT id FROM onward_finished
+ WHERE fingerprint IS NOT NULL AND (job, fingerprint) <= (:job, :fingerprint)
+   AND (job, fingerprint, id) > (:job, :fingerprint, :after)
+   AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:flow AS text) IS NULL OR flow = :flow)
+   AND (cast(:node AS text) IS NULL OR node = :node)
+ ORDER BY job, fingerprint, id
+ LIMIT cast(:limit AS bigint);
+
+-- name: page_of_group_newest
+SELECT id FROM onward_finished
+ WHERE fingerprint IS NOT NULL AND (job, fingerprint) >= (:job, :fingerprint)
+   AND (job, fingerprint, id) < (:job, :fingerprint, :after)
+   AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:flow AS text) IS NULL OR flow = :flow)
+   AND (cast(:node AS text) IS NULL OR node = :node)
+ ORDER BY job DESC, fingerprint DESC, id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: newest_of_group
+SELECT id FROM onward_finished
+ WHERE fingerprint IS NOT NULL AND (job, fingerprint) >= (:job, :fingerprint) AND (job, fingerprint) <= (:job, :fingerprint)
+ ORDER BY job DESC, fingerprint DESC, id DESC
+ LIMIT 1;
+
+-- name: dead_among
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, job, fingerprint FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
+ WHERE done.job = :job AND done.fingerprint = :fingerprint;
 
 -- name: ahead
 SELECT count(*)
@@ -1999,13 +2066,13 @@ SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, inte
 ON CONFLICT (id) DO UPDATE
    SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
         enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-        single_instance, lane, cost, flow, node, reason, progress, result, sealed)
+        single_instance, lane, cost, flow, node, reason, progress, result, sealed, fingerprint)
      = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
             excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
             excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
             excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
             excluded.single_instance, excluded.lane, excluded.cost, excluded.flow, excluded.node, excluded.reason,
-            excluded.progress, excluded.result, excluded.sealed)
+            excluded.progress, excluded.result, excluded.sealed, excluded.fingerprint)
 RETURNING id;
 
 -- name: ask_to_cancel
@@ -2324,6 +2391,65 @@ DELETE FROM onward_jobs WHERE id = :key;
 SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
    FOR UPDATE SKIP LOCKED;
+
+-- name: store_audit
+INSERT INTO onward_audit (job_id, at, who, act, detail, ref, signature)
+SELECT job_id, at, who, act, detail, ref, signature
+  FROM jsonb_populate_recordset(cast(NULL AS onward_audit), cast(:rows AS jsonb));
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE job_id = :job AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:ref AS text) IS NULL OR ref = :ref) AND (cast(:who AS text) IS NULL OR who = :who) AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE ref = :ref AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:who AS text) IS NULL OR who = :who) AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE who = :who AND at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+   AND (cast(:act AS text) IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_audit AS entry ON entry.job_id = wanted.id;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE FROM onward_audit
+ WHERE job_id = ANY (cast(:ids AS text[]))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_audit.job_id);
+
+-- name: drop_old_audit
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+DELETE FROM onward_audit
+ WHERE ctid = ANY (ARRAY (SELECT ctid
+                            FROM onward_audit
+                           WHERE job_id = '' AND at <= (SELECT now FROM clock) - cast(:kept_for AS bigint)
+                           LIMIT cast(:limit AS bigint)
+                             FOR UPDATE SKIP LOCKED));
+
+-- name: asked_among
+SELECT id FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND cancel_reason IS NOT NULL FOR UPDATE;
 
 -- Samples.
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
 from onward.backends.postgres.transaction import Transaction
+from onward.backends.sql.deaths import workers_of
 from onward.backends.sql.flows import touch
 from onward.backends.sql.settling import Lost
 from onward.job.states import state_named
@@ -17,12 +18,13 @@ __all__ = ["end", "give_back"]
 def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
     """End the session, or all that expired, and lock what they held; leave locked jobs to the next sweep."""
     if owner is None:
-        tx.ask("end_expired_sessions", queue=queue)
+        ended = tx.ask("end_expired_sessions", queue=queue)
         reply = tx.ask("orphans", queue=queue)
     else:
-        tx.ask("end_session", owner=owner)
+        ended = tx.ask("end_session", owner=owner)
         reply = tx.ask("dead_leases", owner=owner, queue=queue)
-    return [Lost(*row) for row in reply.rows()]
+    workers = workers_of(ended.rows())
+    return [(lost := Lost(*row))._replace(by=workers.get(lost.owner)) for row in reply.rows()]
 
 
 def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str) -> list[Reaped]:

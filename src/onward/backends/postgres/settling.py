@@ -231,6 +231,8 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "kinds": [failure and failure.kind for failure in failures],
         "messages": [failure and failure.message for failure in failures],
         "tracebacks": [failure and failure.traceback for failure in failures],
+        "fingerprints": [None if failure is None else failure.fingerprint for failure in failures],
+        "workers": [] if successes else [None if each.by is None else each.by.encoded() for each in settlements],
         "durations": [] if successes else [each.duration_ms for each in settlements],
         "awaits": _if_any([each.awaits for each in settlements]),
         "pauses": _PAUSES,

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from onward.backend import (
     DURABLE,
     LOSSY,
+    Audit,
     Backend,
     Capabilities,
     Check,
@@ -28,6 +27,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import errors, health, packing, scripts, server, showing, turning
+from onward.backends.redis.audit import given
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
@@ -49,7 +49,6 @@ _TRIES = 5  # servers tried in turn before a call gives up
 _LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
 _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, lanes=True, flows=True) for each in (DURABLE, LOSSY))
 _NO_CLAIM = Claim(queues=(), limit=0)
 _WALK = -2  # the answer of `look` where queues have lanes
 
@@ -84,25 +83,26 @@ class RedisBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.server.durable else _LOSSY
+        return DURABLE if self._connections.server.durable else LOSSY
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():
             pass
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         if not envelopes:
             return []
         try:
-            plain = None if retried else packing.plain_batch(envelopes)
+            plain = None if retried or audit else packing.plain_batch(envelopes)
         except errors.FOREIGN as error:
             raise errors.translation(error, self._connections.place) from error
         if plain is not None:
             first = envelopes[0]
             if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
                 return [Enqueued(envelope.id) for envelope in envelopes]
-        return packing.enqueued(envelopes, self._add(envelopes, retried=retried))
+        told = (None, None, *given(audit)) if audit else ()
+        return packing.enqueued(envelopes, self._add(envelopes, *told, retried=retried))
 
     def _add(self, envelopes: Sequence[Envelope], *guard: Any, retried: bool) -> Any:
         """Store envelopes, for a flow or by a lease (``guard``); return the answer of the script."""

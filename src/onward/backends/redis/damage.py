@@ -31,7 +31,7 @@ _BATCH = 100
 _QUEUED = {"ready", "lanes", "later", "booked", "expiring"}  # indexes that are named after a queue
 _INDEXES = _QUEUED | {
     *("live", "ended", "tombs", "leases", "running", "asked", "waiters"),
-    *("members", "waiting", "finished"),
+    *("members", "waiting", "finished", "deaths"),
 }
 _AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SHOWN = 200  # bytes of a record that a reason quotes

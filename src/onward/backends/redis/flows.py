@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import COUNTED, LEFT_OPEN, Enqueued, Envelope, FlowRow, Lease
+from onward.backend import COUNTED, LEFT_OPEN, Audit, Enqueued, Envelope, FlowRow, Lease
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing
+from onward.backends.redis.audit import given
 from onward.backends.redis.layout import FLOW, NODE, NODE_STATES, STATES, binary
 from onward.backends.redis.packing import UNREADABLE
 from onward.backends.redis.showing import shown_name
@@ -112,21 +113,21 @@ class RedisFlows:
         return done
 
     @set_aside_and_repeat
-    def cancel_flow(self, flow_id: str, reason: str) -> bool:
-        done, is_left, _ = self._change(flow_id, "cancel", reason)
+    def cancel_flow(self, flow_id: str, reason: str, *, audit: Audit = ()) -> bool:
+        done, is_left, _ = self._change(flow_id, "cancel", reason, *given(audit))
         if is_left:
             self._finish_steps(flow_id)
         return done
 
     @set_aside_and_repeat
-    def retry_flow(self, flow_id: str) -> int | None:
-        done, is_left, replayed = self._change(flow_id, "retry")
+    def retry_flow(self, flow_id: str, *, audit: Audit = ()) -> int | None:
+        done, is_left, replayed = self._change(flow_id, "retry", None, *given(audit))
         if not done:
             return None
         return self._finish_steps(flow_id) if is_left else replayed
 
-    def _change(self, flow_id: str, verb: str, reason: str | None = None) -> tuple[bool, bool, int]:
-        done, is_left, replayed = self._run("change_flow", self._now(), flow_id, verb, reason)
+    def _change(self, flow_id: str, verb: str, reason: str | None = None, *audit: Any) -> tuple[bool, bool, int]:
+        done, is_left, replayed = self._run("change_flow", self._now(), flow_id, verb, reason, *audit)
         if done == _DAMAGED:
             raise _unreadable(flow_id)
         return bool(done), bool(is_left), replayed

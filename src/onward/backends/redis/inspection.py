@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.backend import (
     TOMBSTONE,
+    Audit,
     Hold,
     Lease,
     Pruned,
@@ -21,6 +22,8 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
+from onward.backends.redis.audit import AUDIT_KEPT_FOR, given, of_jobs
+from onward.backends.redis.deaths import died_as
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.overview import NUMBERS, RedisOverview, counted, number
 from onward.backends.redis.showing import shown_name
@@ -110,18 +113,18 @@ class RedisInspection(RedisOverview):
         return sorted(found, key=lambda session: session.owner)
 
     @set_aside_and_repeat
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason)]
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
+        return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason, *given(audit))]
 
     @set_aside_and_repeat
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        return [bool(made_due) for made_due in self._run("retry", self._now(), ids)]
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
+        return [bool(made_due) for made_due in self._run("retry", self._now(), ids, *given(audit))]
 
     @set_aside_and_repeat
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
-            answers, unswept = self._run("replay", self._now(), ids, fresh)
+            answers, unswept = self._run("replay", self._now(), ids, fresh, *given(audit))
             ended_again = self._ended_again(ids, packing.names(unswept))
             for job_id, answer in packing.obstacles(answers):
                 obstacle = answer or ended_again.get(job_id)
@@ -129,6 +132,7 @@ class RedisInspection(RedisOverview):
                     replayed.skipped[job_id] = obstacle
                 else:
                     replayed.ids.append(job_id)
+            audit = of_jobs(audit) if replayed.ids else audit
         return replayed
 
     def _ended_again(self, ids: Sequence[str], unswept: Sequence[str]) -> dict[str, str]:
@@ -139,9 +143,11 @@ class RedisInspection(RedisOverview):
         return {job.id: job.reason or "ended again" for job in ended}
 
     @set_aside_and_repeat
-    def purge(self, query: Query) -> int:
-        ids = [job.id for job in self._matching(query, FINISHED)]
-        return sum(self._run("purge", batch) for batch in _batches(ids))
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
+        removed = 0
+        for batch in _batches([job.id for job in self._matching(query, FINISHED)]):
+            removed += self._run("purge", batch, *given(of_jobs(audit) if removed else audit))
+        return removed
 
     @set_aside_and_repeat
     def prune(
@@ -154,20 +160,20 @@ class RedisInspection(RedisOverview):
         limit: int = 500,
     ) -> Pruned:
         by_state = [cutoffs.get(state) for state in _FINISHED]
-        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run, self._gates_cursor)
+        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run, self._gates_cursor, AUDIT_KEPT_FOR)
         following, found, cursor = self._run("prune", self._now(), *given)
         self._gates_cursor = cursor.decode()
         removed = Counter((name.decode(), STATES[number]) for name, number in found)
         return Pruned(removed=dict(removed), next=None if following is None else following.decode())
 
     @set_aside_and_repeat
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        hold, job_id = self._run("forget_key", self._now(), key)
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
+        hold, job_id = self._run("forget_key", self._now(), key, *given(audit))
         return HOLDS[hold], shown_name(job_id) or None
 
     @set_aside_and_repeat
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
-        changed = self._run("pause", self._now(), queue, paused)
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
+        changed = self._run("pause", self._now(), queue, paused, *given(audit))
         if isinstance(changed, bytes):
             raise QueueReserved(queue, shown_name(changed))
         return bool(changed)
@@ -179,18 +185,29 @@ class RedisInspection(RedisOverview):
     def _matching(self, query: Query, within: frozenset[State], *, whole: bool = False) -> Iterator[StoredJob]:
         """Yield jobs in the order of ids, each read at one moment.  ``whole``: raise for records that no index names."""
         states = within if query.states is None else within & query.states
+        if query.fingerprint is not None:
+            states &= {State.DISCARDED}
         found = self._named(query, states) if query.ids is not None else self._walk(query, states, whole=whole)
         for left, job in zip(range(query.limit, 0, -1), found, strict=False):
             assert left > 0
+            if query.until is not None and job.id > query.until:
+                return  # oldest first: the others are beyond it, too
             yield job
 
     def _walk(self, query: Query, states: frozenset[State], *, whole: bool) -> Iterator[StoredJob]:
         after, left = query.after, query.limit
+        if query.until is not None and query.newest_first:
+            last = f"{query.until}!"  # no id goes on with a lower character
+            after = last if after is None else min(after, last)
         numbers = sorted(NUMBERS[state] for state in states)
         members = () if query.flow is None else (query.flow, self._nodes_asked_for(query.flow, query.node))
         while numbers and left > 0:
             bounds = after, query.newest_first, min(left, _STRETCH), _STRETCH
-            found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
+            if query.fingerprint is None:
+                found, last, hides = self._run("walk", numbers, query.queue, query.job, *bounds, *members)
+            else:
+                group = query.job, query.fingerprint, query.queue, query.flow, query.node
+                found, last, hides = self._run("walk_group", *group, *bounds)
             if hides and whole:
                 raise _Hidden
             for shown in found:
@@ -208,7 +225,8 @@ class RedisInspection(RedisOverview):
         if query.after is not None:
             ids = [each for each in ids if (each < query.after if query.newest_first else each > query.after)]
         for batch in _batches(ids):
-            for job in map(showing.shown_job, self._run("pick", batch, states <= FINISHED)):
+            for shown in self._run("pick", batch, states <= FINISHED):
+                job = showing.shown_job(shown)
                 if (
                     job.state in states
                     and not job.tombstone
@@ -216,6 +234,8 @@ class RedisInspection(RedisOverview):
                     and query.job in (None, job.job)
                     and query.flow in (None, job.flow)
                     and query.node in (None, job.node)
+                    and (query.fingerprint is None or died_as(shown[1]) == query.fingerprint)
+                    and (query.until is None or job.id <= query.until)
                 ):
                     yield job
 

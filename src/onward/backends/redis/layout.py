@@ -9,7 +9,7 @@ success change have fixed places: the scripts move the usual job by cutting and 
 
 A finished job is its last live record behind a patch, in the same hash.  No live record begins with a 0, every patch does:
 
-    length 4 | MessagePack: state, end, reason, tombstone, ran
+    length 4 | MessagePack: state, end, reason, tombstone, ran; of a dead job also its fingerprint
 
 A schedule is a field of one hash, by its name.  Scripts read and write its first two fields only:
 
@@ -24,6 +24,10 @@ Jobs that have a lane stand in other indexes than plain ones.  Their members sor
 
     lanes:<queue>    rank + 101, 1 byte | lane | 0 | due 8 | id       available jobs
     running          lane, or what all lanes of its job begin with | 0 | started 8 | id     leases; both, if they differ
+
+Dead jobs stand besides in one index by group; its members sort by their bytes, and all scores are 0:
+
+    deaths           job | 0 | fingerprint | 0 | id
 
 A flow is a hash, `flow:<id>`; `flows` names all of them, and `flows:running` those that are not over:
 
@@ -179,6 +183,7 @@ class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reason: str | None = None
     tombstone: int = 0
     ran: int = 0
+    fingerprint: str | None = None  # of a dead job; the patch of any other ends before it
 
 
 def binary(fields: Mapping[str, int]) -> struct.Struct:
@@ -202,9 +207,9 @@ def picked(names: Iterable[str], owner: int) -> struct.Struct:
     return struct.Struct(">" + "".join(codes))
 
 
-def array(kind: type[msgspec.Struct]) -> bytes:
-    """Return the byte with which MessagePack begins an array of these fields."""
-    return bytes([0x90 + len(kind.__struct_fields__)])
+def array(kind: type[msgspec.Struct], *, without: int = 0) -> bytes:
+    """Return the byte with which MessagePack begins an array of these fields, or of all but the last ones."""
+    return bytes([0x90 + len(kind.__struct_fields__) - without])
 
 
 def lua() -> str:
@@ -238,7 +243,11 @@ def _tables() -> Mapping[str, Mapping[str, object]]:
         "FIELD": {name: place for place, name in enumerate(_upper(MemberFields), 1)},
         "NODE": {state.name: number for number, state in NODE_STATES.items()},
         "TODO": TODO,
-        "ARRAY": {"rest": f"'\\{array(Rest)[0]}'", "patch": f"'\\{array(Patch)[0]}'"},
+        "ARRAY": {
+            "rest": f"'\\{array(Rest)[0]}'",
+            "patch": f"'\\{array(Patch, without=1)[0]}'",
+            "death": f"'\\{array(Patch)[0]}'",
+        },
     }
 
 

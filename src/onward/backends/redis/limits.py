@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from onward.backend import Kind, LimitRow, LimitState
+from onward.backend import Audit, Kind, LimitRow, LimitState
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import layout
+from onward.backends.redis.audit import given
 from onward.backends.redis.turning import Laned
 from onward.contract.limits import state_of
 from onward.flow.limits import Bounds, Rate
@@ -88,13 +89,14 @@ class RedisLimits:
         return sorted(states, key=lambda state: (state.row.kind, state.row.name))[:at_most]
 
     @set_aside_and_repeat
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
         bounds = packed_bounds(chosen or Bounds())
-        return bool(self._run("set_limit", f"{kind}:{name}", bounds, new and chosen is not None, chosen is None))
+        wanted = (f"{kind}:{name}", bounds, new and chosen is not None, chosen is None)
+        return bool(self._run("set_limit", *wanted, *given(audit)))
 
     @set_aside_and_repeat
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        self._run("shut", lane, opened)
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        return bool(self._run("shut", lane, opened, *given(audit)))
 
 
 class _Seen:

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from onward.backend import Lease, Note, Signalled
+from onward.backend import Audit, Lease, Note, Signalled
 from onward.backends.damage import set_aside_and_repeat
+from onward.backends.redis import audit as trail
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.showing import shown_name
 
@@ -36,9 +37,16 @@ class RedisNotes:
 
     @set_aside_and_repeat
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
-        given = (job_id, name, again, *at_most)
+        given = (job_id, name, again, *at_most, *trail.given(audit))
         state, stored, woken, full = self._run("signal", self._now(), *given, beside=[value])
         return Signalled(state=STATES.get(state), stored=bool(stored), woken=bool(woken), full=bool(full))
 

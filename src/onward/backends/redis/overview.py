@@ -9,9 +9,24 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onward.backend import OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot
+import msgspec
+
+from onward.backend import (
+    DEATH_GROUPS,
+    OVERVIEW_QUEUES,
+    AuditEntry,
+    AuditQuery,
+    JobPlace,
+    KeyHolder,
+    Look,
+    Overview,
+    QueueCounts,
+    Snapshot,
+)
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import showing
+from onward.backends.redis.audit import asked_for, entries_of
+from onward.backends.redis.deaths import death_groups
 from onward.backends.redis.layout import STATES
 from onward.backends.redis.limits import gate_of, limit_named
 from onward.backends.redis.samples import series_rows
@@ -41,14 +56,30 @@ class RedisOverview:
     @set_aside_and_repeat
     def look(self, look: Look) -> Snapshot:
         queues = OVERVIEW_QUEUES if look.counts else None
-        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series)
-        now, seen, found, series = self._run("snapshot", self._now(), *asked)
+        page = None if look.audit is None else asked_for(look.audit)
+        groups = DEATH_GROUPS if look.deaths else None
+        asked = (queues, OLDEST_LINES, look.place_of, look.at_most, look.series, page, groups)
+        now, seen, found, series, entries, deaths = self._run("snapshot", self._now(), *asked)
         return Snapshot(
             now=int(now),
             overview=_overview(*seen, at_most=look.at_most) if seen else None,
             place=_place(int(now), *found) if found else None,
+            deaths=death_groups(deaths),
             series=tuple(series_rows(series or ())),
+            audit=() if look.audit is None else self._rest_of(look.audit, *entries),
         )
+
+    def _rest_of(
+        self, query: AuditQuery, found: Sequence[Sequence[bytes]], following: Sequence[bytes] | None
+    ) -> list[AuditEntry]:
+        """Return a page of which a script has found these entries: it looks at so many, then another one goes on."""
+        entries = entries_of(found)
+        while following is not None and len(entries) < query.limit:
+            before = int(float(following[0])), int.from_bytes(following[1], "big")
+            rest = msgspec.structs.replace(query, before=before, limit=query.limit - len(entries))
+            found, following = self._run("snapshot", self._now(), None, 0, None, 0, None, asked_for(rest))[4]
+            entries += entries_of(found)
+        return entries
 
 
 def _overview(totals: Sequence[bytes], queues: Iterable[Sequence[Any]], *, at_most: int) -> Overview:

@@ -22,6 +22,7 @@ from onward.backends.redis.layout import (
     Patch,
     Rest,
 )
+from onward.contract.deaths import fingerprint_of
 from onward.job.envelope import Envelope
 from onward.job.membership import FlowPlan
 from onward.job.states import State
@@ -309,11 +310,12 @@ def packed_record(job: StoredJob, sealed: bytes) -> bytes:
     )
     if not job.is_finished:
         return record
-    patch = pack(Patch(_NUMBERS[job.state], job.finished_at, job.reason))
+    died = fingerprint_of(job.runs) if job.state is State.DISCARDED else None
+    patch = pack(Patch(_NUMBERS[job.state], job.finished_at, job.reason, fingerprint=died))
     return _LENGTH.pack(len(patch)) + patch + record
 
 
 def packed_run(run: Run) -> bytes:
     failure = (run.failure.kind, run.failure.message, run.failure.traceback)
     fields = (run.token, run.attempt, run.move, _NUMBERS[run.to], run.at, run.duration_ms, *failure, run.owner or "")
-    return pack(fields)
+    return pack((*fields, run.fingerprint, "" if run.by is None else run.by.encoded()))

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import DAMAGED_VERSION, ScheduleChange, ScheduleRow, ScheduleRows
+from onward.backend import DAMAGED_VERSION, Audit, ScheduleChange, ScheduleRow, ScheduleRows
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import layout, packing
+from onward.backends.redis.audit import given
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.errors import translated
 from onward.backends.schedules import following, readable
@@ -54,15 +55,14 @@ class RedisSchedules:
         return ScheduleRows(now=now, rows=sorted(rows, key=lambda row: row.name))
 
     @set_aside_and_repeat
-    def change_schedule(self, change: ScheduleChange) -> bool:
+    def change_schedule(self, change: ScheduleChange, *, audit: Audit = ()) -> bool:
         with translated(self._connections.place):
             message = packing.Message()
             row = None if change.row is None else message.beside(packing.pack(_packed(change.row)))
             envelopes = [packing.packed_envelope(envelope, message) for envelope in change.envelopes]
         seen = change.name, change.version, following(change.version)
-        taken_back = list(dict.fromkeys(change.take_back))
-        changed = self._run("change_schedule", self._now(), *seen, row, taken_back, envelopes, beside=message.bytes)
-        return bool(changed)
+        jobs = (list(dict.fromkeys(change.take_back)), envelopes)
+        return bool(self._run("change_schedule", self._now(), *seen, row, *jobs, *given(audit), beside=message.bytes))
 
     @set_aside_and_repeat
     def take_back(self, ids: Sequence[str]) -> Sequence[str]:

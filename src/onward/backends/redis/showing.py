@@ -14,13 +14,14 @@ from onward.backends.redis.packing import UNREADABLE, opened, shown_due
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
+from onward.job.ran_by import RanBy
 from onward.job.states import State, state_named
 
 __all__ = ["AboutSession", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
 _SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
 
-_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str, str, str]).decode
 
 
 class AboutSession(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -31,11 +32,13 @@ class AboutSession(msgspec.Struct, array_like=True, omit_defaults=True):
     pid: int
     version: str
     description: str = ""  # each byte as a character: the scripts know text only
+    ran_by: str = ""  # for the records of runs that crash
 
     @classmethod
     def of(cls, session: Session) -> AboutSession:
-        length = round(session.lease_for.total_seconds() * SECOND)
-        return cls(length, session.host, session.pid, session.version, session.description.decode("latin-1"))
+        length, by = round(session.lease_for.total_seconds() * SECOND), session.ran_by()
+        told = session.host, session.pid, session.version, session.description.decode("latin-1")
+        return cls(length, *told, "" if by is None else by.encoded())
 
 
 _about = msgspec.msgpack.Decoder(AboutSession).decode
@@ -119,20 +122,22 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 def _noted_run(raw: bytes) -> Run:
     """Return the record of a run; an unreadable one has a failure that says so."""
     try:
-        token, attempt, move, to, at, duration_ms, *failure, owner = _run(raw)
+        token, attempt, move, to, at, duration_ms, kind, message, traceback, owner, fingerprint, by = _run(raw)
         state = STATES[to]
     except UNREADABLE:
         token, attempt, move, at, duration_ms, state, owner = 0, 0, "unknown", 0, 0, state_named("damaged"), ""
-        failure = ["UnreadableRun", f"the record of this run cannot be read: {raw[:100]!r}", ""]
+        kind, message = "UnreadableRun", f"the record of this run cannot be read: {raw[:100]!r}"
+        traceback, fingerprint, by = "", "", ""
     return Run(
         token=token,
         attempt=attempt,
         move=move,
         to=state,
-        failure=Failure(*failure),
+        failure=Failure(kind, message, traceback, fingerprint),
         at=at,
         duration_ms=duration_ms,
         owner=owner or None,
+        by=RanBy.decoded(by),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from onward.backend import StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing
+from onward.backends.redis.audit import entry_of
+from onward.backends.redis.audit import packed as packed_entry
 from onward.backends.redis.layout import FEW, STATES
 from onward.backends.redis.notes import packed_note, read_notes
 from onward.backends.redis.packing import Message
@@ -38,10 +40,12 @@ class RedisTransfer:
         keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
         found = self._run("confirmed_keys", keys) if keys else []
         pointers = {key: packing.pointer(raw) for key, raw in zip(keys, found, strict=True) if raw}
-        notes = self._run("notes_among", [job.id for job in jobs]) if jobs else []
+        ids = [job.id for job in jobs]
+        notes, entries = (self._run("notes_among", ids), self._run("audit_among", ids)) if jobs else ([], [])
         return Attached(
             {key: Confirmed(job_id, token, end) for key, (job_id, token, end) in pointers.items() if end is not None},
             {job.id: read_notes(each) for job, each in zip(jobs, notes, strict=True) if each},
+            {job.id: [entry_of(raw) for raw in each] for job, each in zip(jobs, entries, strict=True) if each},
         )
 
     @set_aside_and_repeat
@@ -49,7 +53,15 @@ class RedisTransfer:
         if not jobs:
             return []
         message = Message()
-        packed = [(*_packed(job, message), job.awaits or None, _noted(job, attached, message)) for job in jobs]
+        packed = [
+            (
+                *_packed(job, message),
+                job.awaits or None,
+                _noted(job, attached, message),
+                [packed_entry(entry) for entry in attached.audit.get(job.id, ())],
+            )
+            for job in jobs
+        ]
         keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in attached.confirmed.items()]
         answers = self._run("restore", self._now(), jobs[0].queue, transfer, packed, keys, beside=message.bytes)
         _check_reserved(jobs, transfer, answers)

@@ -112,13 +112,14 @@ def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, 
         settlement.reason,
         round(settlement.delay * SECOND),
         settlement.waits,
-        None if failure is None else (failure.kind, failure.message, failure.traceback),
+        None if failure is None else (failure.kind, failure.message, failure.traceback, failure.fingerprint),
         settlement.duration_ms,
         settlement.spent,
         None if letter is None else packed_envelope(letter, message),
         settlement.awaits,
         [(name, message.beside(value)) for name, value in settlement.notes],
         None if gate is None else (gate.lane, round(gate.seconds * SECOND), gate.probes),
+        None if settlement.by is None else settlement.by.encoded(),
     )
 
 

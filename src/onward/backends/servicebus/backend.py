@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.backend import (
+    Audit,
     Check,
     Enqueued,
     Envelope,
@@ -83,7 +84,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
 
     # Enqueueing
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
         """Send batches as large as the server takes.  Each is stored whole or not at all."""
         now = self.clock.micros()
         outgoing = [self._outgoing(envelope, now) for envelope in envelopes]  # all checked before the first is sent

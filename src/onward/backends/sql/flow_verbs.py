@@ -15,8 +15,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from onward.backend import COUNTED, Enqueued, Envelope, FlowRow, Lease, Replayed
+from onward.backend import COUNTED, Audit, Enqueued, Envelope, FlowRow, Lease, Replayed
 from onward.backends.damage import set_aside_and_repeat
+from onward.backends.sql.audit import SqlAudit, whether
 from onward.backends.sql.flow_rows import readable_flows
 from onward.backends.sql.flows import LEFT_OPEN_FOR, FlowSteps, Looked, logger, touch
 from onward.contract.transactions import Rows
@@ -42,7 +43,7 @@ _COUNTED_STATES = (
 )
 
 
-class SqlFlows:
+class SqlFlows(SqlAudit):
     """The `KeepsFlows` half of a backend.
 
     The transactions of its store have `touched`, look last if there is anything in it, and run steps by name.
@@ -135,20 +136,20 @@ class SqlFlows:
         return self._write(act)
 
     @set_aside_and_repeat
-    def cancel_flow(self, flow_id: str, reason: str) -> bool:
+    def cancel_flow(self, flow_id: str, reason: str, *, audit: Audit = ()) -> bool:
         def act(tx: Any) -> bool:
             if not tx.ask("cancel_flow", flow=flow_id, reason=reason).rows():
                 return False
             tx.touched.add((flow_id, None))
             return True
 
-        if not self._write(act):
+        if not self._write(self._audited(act, audit, whether)):
             return False
         self._finish_steps(flow_id)  # what is added meanwhile is cancelled too
         return True
 
     @set_aside_and_repeat
-    def retry_flow(self, flow_id: str) -> int | None:
+    def retry_flow(self, flow_id: str, *, audit: Audit = ()) -> int | None:
         def act(tx: Any) -> bool | None:
             flows, refused = _readable(tx, self._locked(tx, flow_id))
             if refused:
@@ -161,7 +162,7 @@ class SqlFlows:
             self._opened(tx, tx.run_steps(self._flow_steps.begin_retry(flow_id, names)))
             return True
 
-        begun = self._write(act)
+        begun = self._write(self._audited(act, audit, whether))
         return self._finish_steps(flow_id) if begun else (None if begun is None else 0)
 
     def _finish_steps(self, flow_id: str) -> int:
@@ -182,10 +183,10 @@ class SqlFlows:
         rows = self._read(lambda tx: tx.ask("steps_left", flow=flow_id).rows())
         return (bool(rows[0][0]), int(rows[0][1])) if rows else (False, 0)
 
-    def _finish_replay(self, act: Callable[[Any, set[str]], Replayed]) -> Replayed:
+    def _finish_replay(self, act: Callable[[Any, set[str]], Replayed], audit: Audit) -> Replayed:
         """Replay jobs in one transaction, and then, in steps, what was cancelled behind them."""
         left: set[str] = set()
-        replayed = self._write(lambda tx: act(tx, left))
+        replayed = self._write(self._audited(lambda tx: act(tx, left), audit, lambda done: done.ids or None))
         for flow_id in sorted(left):
             self._finish_steps(flow_id)
         return replayed

@@ -6,14 +6,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from onward.backend import Pruned, Query, QueueState, Replayed, SessionState, StoredJob
-from onward.backends.sql import rows
+from onward.backend import Audit, Hold, Pruned, Query, QueueState, Replayed, SessionState, StoredJob
+from onward.backends.sql import deaths, rows
+from onward.backends.sql.audit import SqlAudit, drop_old_audit, whether
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
 from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State, state_named
 
-__all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
+__all__ = [
+    "EVERY_STATE",
+    "REPLAYABLE",
+    "SqlInspection",
+    "Unfindable",
+    "cancelled",
+    "matching",
+    "once",
+    "page",
+    "was_done",
+]
 
 Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
@@ -23,7 +34,7 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 EVERY_STATE = frozenset(State)
 
 
-class SqlInspection(Generic[Tx]):
+class SqlInspection(SqlAudit, Generic[Tx]):
     """The methods of `Inspection` that are the same in every dialect."""
 
     @abstractmethod
@@ -37,7 +48,7 @@ class SqlInspection(Generic[Tx]):
     def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
-    def _finish_replay(self, act: Callable[[Tx, set[str]], Replayed]) -> Replayed:
+    def _finish_replay(self, act: Callable[[Tx, set[str]], Replayed], audit: Audit) -> Replayed:
         """Replay jobs in one transaction, and then, in steps, what was cancelled behind members of flows."""
 
     @abstractmethod
@@ -103,12 +114,12 @@ class SqlInspection(Generic[Tx]):
                 raise QueueReserved(queue, reserved_for)
         return False
 
-    def purge(self, query: Query) -> int:
+    def purge(self, query: Query, *, audit: Audit = ()) -> int:
         def act(tx: Tx) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, whether))
 
     def prune(
         self,
@@ -125,6 +136,7 @@ class SqlInspection(Generic[Tx]):
         def remove(tx: Tx) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
+            drop_old_audit(tx, limit)
             self._tidy(tx, limit)  # last: every transaction locks keys after jobs
             return batch.pruned(gone)
 
@@ -147,10 +159,12 @@ class Unfindable(Exception):
 def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
     """Return the rows of a page, in its order, without tombstones.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
+    if query.fingerprint is not None:
+        states &= {State.DISCARDED}
     if not states or query.limit <= 0:
         return []
     everything = states == EVERY_STATE
-    ids = page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
+    ids = page(tx, query, states) if query.ids is None else _named(tx, query)
     found: dict[str, Row] = {}
     picked = tx.ask("pick", ids=ids).rows()
     if whole and query.ids is None and len(picked) < len(ids):
@@ -168,6 +182,11 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
 
 def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
     """Return the ids of a page, in its order."""
+    after = query.after if query.after is not None or query.newest_first else ""
+    if query.until is not None and query.newest_first:
+        after = min(f"{query.until}{deaths.BEHIND}", after or f"{query.until}{deaths.BEHIND}")
+    if query.fingerprint is not None:
+        return rows.until(query, deaths.page_of_group(tx, query, after))
     if query.flow is None and states == {
         State.EXECUTING
     }:  # these are few, and have an index: no need to walk past all waiting jobs
@@ -182,12 +201,19 @@ def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str
         "cancelled": State.CANCELLED in states,
         "queue": query.queue,
         "job": query.job,
-        "after": query.after if query.after is not None or query.newest_first else "",
+        "after": after,
         "limit": query.limit,
     }
     if query.flow is not None:
-        return _page_of_flow(tx, query, parameters)
-    return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
+        return rows.until(query, _page_of_flow(tx, query, parameters))
+    asked = tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters)
+    return rows.until(query, [job_id for (job_id,) in asked.rows()])
+
+
+def _named(tx: SqlTransaction, query: Query) -> list[str]:
+    """Return the ids that a query names, in its order; of a group, those that are in it."""
+    ids = rows.ids_named(query, query.ids or ())
+    return ids if query.fingerprint is None else deaths.dead_among(tx, ids, query)
 
 
 def _page_of_flow(tx: SqlTransaction, query: Query, parameters: Mapping[str, object]) -> list[str]:
@@ -225,3 +251,8 @@ def once(due: set[str], job_id: str) -> bool:
         return False
     due.remove(job_id)
     return True
+
+
+def was_done(found: tuple[Hold, str | None]) -> Sequence[str] | None:
+    """Return what a call of `forget_key` changed, from its answer."""
+    return whether(found[0] is Hold.DONE)

@@ -37,8 +37,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backend import Kind, LimitRow, LimitState
+from onward.backend import Audit, Kind, LimitRow, LimitState
 from onward.backends.damage import set_aside_and_repeat
+from onward.backends.sql.audit import SqlAudit, whether
 from onward.backends.sql.statements import SqlTransaction
 from onward.contract.limits import UsageView, state_of
 from onward.flow.lanes import group_of
@@ -85,7 +86,7 @@ _NO_BOUNDS = Bounds()
 _PAGE = 500  # gates
 
 
-class SqlLimits:
+class SqlLimits(SqlAudit):
     """The `KeepsLimits` half of a backend.  What a walk finds is for the dialect to say."""
 
     @abstractmethod
@@ -109,7 +110,7 @@ class SqlLimits:
         return self._read(look)
 
     @set_aside_and_repeat
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
         def act(tx: SqlTransaction) -> bool:
             tx.ask("lock_limits")
             before = limits_of(tx)
@@ -127,16 +128,17 @@ class SqlLimits:
                 tx.ask("count_running", queue=name)
             return True
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, whether))
 
     @set_aside_and_repeat
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        def act(tx: SqlTransaction) -> None:
-            _change(tx, lane, lambda gate: Gate(gate.bucket, 0 if opened else FOREVER, 0))
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        def act(tx: SqlTransaction) -> bool:
+            changed = _change(tx, lane, lambda gate: Gate(gate.bucket, 0 if opened else FOREVER, 0))
             for scope in _gates_of(tx, "key", lane[:-1]) if opened and lane == group_of(lane) else ():
-                _change_gate(tx, scope, lambda gate: Gate(gate.bucket))
+                changed |= _change_gate(tx, scope, lambda gate: Gate(gate.bucket))
+            return changed
 
-        self._write(act)
+        return self._write(self._audited(act, audit, whether))
 
 
 def declare(tx: SqlTransaction, rows: Sequence[LimitRow]) -> list[str]:
@@ -247,14 +249,16 @@ def lane_shown(lane: str | None) -> str | None:
     return lane or None
 
 
-def _change(tx: SqlTransaction, lane: str, changed: Callable[[Gate], Gate]) -> None:
-    _change_gate(tx, Scope.of_lane(lane), changed)
+def _change(tx: SqlTransaction, lane: str, changed: Callable[[Gate], Gate]) -> bool:
+    return _change_gate(tx, Scope.of_lane(lane), changed)
 
 
-def _change_gate(tx: SqlTransaction, scope: Scope, changed: Callable[[Gate], Gate]) -> None:
+def _change_gate(tx: SqlTransaction, scope: Scope, changed: Callable[[Gate], Gate]) -> bool:
+    """Write a gate as it becomes; return whether that is another one than before."""
     rows = tx.ask("lock_gate", queue=scope.queue, lane=scope.lane).rows()
     gate = gate_of(rows[0])[1] if rows else _OPEN
     tx.ask("put_gate", **_gate_values(scope, changed(gate)))
+    return changed(gate) != gate
 
 
 def _gate_values(scope: Scope, gate: Gate) -> dict[str, object]:

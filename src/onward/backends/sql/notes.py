@@ -10,8 +10,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from onward.backend import Lease, Note, Signalled
+from onward.backend import Audit, Lease, Note, Signalled
 from onward.backends.damage import set_aside_and_repeat
+from onward.backends.sql.audit import SqlAudit
 from onward.backends.sql.rows import Row
 from onward.base.clock import SECOND
 from onward.job.settlement import Settlement
@@ -22,7 +23,7 @@ __all__ = ["ServerNotes", "write_snoozed"]
 Result = TypeVar("Result")
 
 
-class ServerNotes:
+class ServerNotes(SqlAudit):
     """The `Notes` half of the backend."""
 
     @abstractmethod
@@ -42,7 +43,14 @@ class ServerNotes:
 
     @set_aside_and_repeat
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
         def act(tx: Any) -> Signalled:
             state, is_live = _locked(tx, job_id)
@@ -57,7 +65,7 @@ class ServerNotes:
                 tx.ask("store_signal", id=job_id, note=key, value=value)
             return Signalled(state=state, stored=stored, woken=bool(_wake(tx, [job_id])))
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, lambda told: [job_id] if told.stored else None))
 
 
 def write_snoozed(tx: Any, snoozed: Mapping[str, Settlement]) -> None:

@@ -18,9 +18,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from onward.backend import OVERVIEW_QUEUES, JobPlace, KeyHolder, Look, Overview, QueueCounts, Snapshot, StoredJob
+from onward.backend import (
+    OVERVIEW_QUEUES,
+    DeathGroup,
+    JobPlace,
+    KeyHolder,
+    Look,
+    Overview,
+    QueueCounts,
+    Snapshot,
+    StoredJob,
+)
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import rows
+from onward.backends.sql.audit import audit_page
+from onward.backends.sql.deaths import death_groups
 from onward.backends.sql.holds import ONCE, SINGLE, HoldKey, HoldRow
 from onward.backends.sql.limits import limits_of
 from onward.backends.sql.rows import Row
@@ -59,6 +71,8 @@ class SqlOverview(Generic[Tx]):
                 now=now,
                 overview=self._overview(tx, look.at_most, now) if look.counts else None,
                 place=None if look.place_of is None else self._place(tx, look.place_of, look.at_most, now),
+                deaths=self._deaths(tx, look.at_most) if look.deaths else [],
+                audit=() if look.audit is None else audit_page(tx, look.audit),
                 series=series_between(tx, look.series, look.at_most),
             )
 
@@ -81,6 +95,9 @@ class SqlOverview(Generic[Tx]):
             State.CANCELLED: cancelled,
         }
         return Overview(counts=counts, queues=queues, ended=ended)
+
+    def _deaths(self, tx: Tx, at_most: int) -> list[DeathGroup]:
+        return death_groups(tx, at_most)
 
     def _place(self, tx: Tx, job_id: str, at_most: int, now: int) -> JobPlace | None:
         found = rows.live_before_finished(tx.ask("pick", ids=[job_id]).rows())

@@ -13,6 +13,7 @@ from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.contract.values import CONTINUATION
+from onward.job.ran_by import RanBy
 from onward.job.states import State, state_named
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "session_state",
     "showing",
     "stored_jobs",
+    "until",
 ]
 
 Row = tuple[Any, ...]
@@ -64,7 +66,7 @@ def live_before_finished(picked: Iterable[Row]) -> list[Row]:
 def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
     """Return records from rows of `runs_of`, by the job they belong to."""
     runs_of: defaultdict[str, list[Run]] = defaultdict(list)
-    for job_id, token, attempt, move, state, at, duration_ms, owner, *failure in runs:
+    for job_id, token, attempt, move, state, at, duration_ms, owner, by, *failure in runs:
         run = Run(
             token=token,
             attempt=attempt,
@@ -74,6 +76,7 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
             at=at,
             duration_ms=duration_ms,
             owner=owner,
+            by=RanBy.decoded(by),
         )
         runs_of[job_id].append(run)
     return runs_of
@@ -168,9 +171,14 @@ class PruneBatch(NamedTuple):
         return Pruned(removed=dict(removed), next=self.next)
 
 
+def until(query: Query, ids: list[str]) -> list[str]:
+    """Return these ids without those that are beyond the last one of a query."""
+    return ids if query.until is None else [job_id for job_id in ids if job_id <= query.until]
+
+
 def ids_named(query: Query, ids: Iterable[str]) -> list[str]:
     """Return these ids in the order of the query's pages, from where its page begins."""
-    ordered = sorted(set(ids), reverse=query.newest_first)
+    ordered = until(query, sorted(set(ids), reverse=query.newest_first))
     if query.after is None:
         return ordered
     return [job_id for job_id in ordered if (job_id < query.after if query.newest_first else job_id > query.after)]

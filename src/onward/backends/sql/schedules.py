@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from onward.backend import Envelope, ScheduleChange, ScheduleRow, ScheduleRows
+from onward.backend import Audit, Envelope, ScheduleChange, ScheduleRow, ScheduleRows
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.schedules import LAST_VERSION, following, readable
+from onward.backends.sql.audit import SqlAudit, whether
 from onward.backends.sql.rows import Row
 from onward.backends.sql.statements import SqlTransaction
 
@@ -34,7 +35,7 @@ _COLUMNS = (
 )
 
 
-class SqlSchedules:
+class SqlSchedules(SqlAudit):
     """The `Schedules` half of a backend.  How jobs are stored is for the dialect to say."""
 
     @abstractmethod
@@ -57,7 +58,7 @@ class SqlSchedules:
         return ScheduleRows(now=now, rows=sorted(rows, key=lambda row: row.name))
 
     @set_aside_and_repeat
-    def change_schedule(self, change: ScheduleChange) -> bool:
+    def change_schedule(self, change: ScheduleChange, *, audit: Audit = ()) -> bool:
         def act(tx: SqlTransaction) -> bool:
             if not _compare_and_set(tx, change):
                 return False
@@ -68,7 +69,7 @@ class SqlSchedules:
                 self._store_unknown(tx, change.envelopes)
             return True
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, whether))
 
     @set_aside_and_repeat
     def take_back(self, ids: Sequence[str]) -> Sequence[str]:
@@ -87,6 +88,7 @@ class SqlSchedules:
         removed = self._remove_unbegun(tx, sorted(set(ids)))
         if removed:
             tx.ask("forget_notes", ids=removed)
+            tx.ask("forget_audit", ids=removed)
         return removed
 
     def _remove_unbegun(self, tx: Any, ids: list[str]) -> list[str]:

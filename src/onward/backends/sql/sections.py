@@ -20,6 +20,7 @@ TABLES = (
     "queues",
     "holds",
     "notes",
+    "audit",
     "schedules",
     "limits",
     "gates",

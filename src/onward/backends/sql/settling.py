@@ -10,6 +10,7 @@ from onward.base.logs import get_logger
 from onward.errors import BackendRefused
 from onward.job.envelope import Sealed
 from onward.job.lease import Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Settlement
 from onward.job.states import State
 
@@ -37,13 +38,14 @@ class Lost(NamedTuple):
     job: str
     crashes: int
     member: int = 0  # 1: of a flow
+    by: RanBy | None = None  # the worker of the session
 
     def settlement(self, cause: str, *, crashed: bool, member: bool = False) -> Settlement:
         """Return the settlement that gives the lease back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
         member = member or bool(self.member)
         lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0, member=member)
-        return Settlement.given_back(lease, cause, started=crashed)
+        return Settlement.given_back(lease, cause, started=crashed, by=self.by)
 
     def reaped(self, to: State, cause: str, *, crashed: bool) -> Reaped:
         return Reaped(

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from onward.backend import Note, StoredJob
+from onward.backends.sql.audit import SqlAudit, audit_among, audit_rows
+from onward.backends.sql.deaths import fingerprint_column
 from onward.backends.sql.rows import stored_jobs
 from onward.backends.sql.statements import SqlTransaction
 from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
@@ -23,7 +25,7 @@ Columns = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-class SqlTransfer:
+class SqlTransfer(SqlAudit):
     """The `Transferable` half of a backend.  How rows are inserted is for the dialect to say."""
 
     @abstractmethod
@@ -33,10 +35,6 @@ class SqlTransfer:
     @abstractmethod
     def _write(self, act: Callable[[Any], Result]) -> Result:
         """Run it as one transaction."""
-
-    @abstractmethod
-    def _insert(self, tx: Any, name: str, rows: Sequence[Columns]) -> None:
-        """Insert rows, given by the names of their columns; leave out those whose id or unique key is taken."""
 
     @abstractmethod
     def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
@@ -68,7 +66,7 @@ class SqlTransfer:
         def look(tx: SqlTransaction) -> Attached:
             found = tx.ask("confirmed_keys", keys=keys).rows() if keys else []
             confirmed = {key: Confirmed(job_id, token, until) for key, job_id, token, until in found}
-            return Attached(confirmed, _notes(tx, jobs))
+            return Attached(confirmed, _notes(tx, jobs), audit_among(tx, [job.id for job in jobs]))
 
         return self._read(look)
 
@@ -84,6 +82,8 @@ class SqlTransfer:
             self._insert(tx, "restore_runs", [row for job in new if job.id in stored for row in _runs(job)])
             notes = [_note(job, note) for job in new if job.id in stored for note in attached.notes.get(job.id, ())]
             self._insert(tx, "restore_notes", notes)
+            entries = [entry for job in new if job.id in stored for entry in attached.audit.get(job.id, ())]
+            self._insert(tx, "store_audit", audit_rows(entries))
             if attached.confirmed:
                 keys = [(key, by.job_id, by.token, by.until) for key, by in sorted(attached.confirmed.items())]
                 tx.ask("restore_confirmed", confirmed=_encode(keys).decode())
@@ -114,6 +114,7 @@ class SqlTransfer:
                 tx.ask("remove_live", ids=live)
                 tx.ask("forget_runs", ids=live)
                 tx.ask("forget_notes", ids=live)
+                tx.ask("forget_audit", ids=live)
             dead = self._forget(tx, {job.id: job.finished_at or 0 for job in same if job.is_finished})
             return [*live, *dead]
 
@@ -157,7 +158,7 @@ def _live(job: StoredJob) -> Columns:
 
 def dead_row(job: StoredJob) -> Columns:
     ended = {"owner": job.owner, "finished_at": job.finished_at, "reason": job.reason, "result": job.result}
-    return _row(job) | ended
+    return _row(job) | ended | {"fingerprint": fingerprint_column(job)}
 
 
 # Columns of live and finished jobs that have the names of fields.
@@ -185,6 +186,8 @@ def _runs(job: StoredJob) -> list[Columns]:
             "at": run.at,
             "duration_ms": run.duration_ms,
             "owner": run.owner,
+            "ran_by": None if run.by is None else run.by.encoded(),
+            "fingerprint": run.fingerprint,
             "kind": run.failure.kind,
             "message": run.failure.message,
             "traceback": run.failure.traceback,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar, Unpack
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
+    Audit,
     Backend,
     Capabilities,
     Check,
@@ -28,7 +32,8 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.options import Durability
 from onward.backends.options import durability as checked_durability
-from onward.backends.sql import sections, text
+from onward.backends.sql import sections
+from onward.backends.sql.audit import created
 from onward.backends.sql.damage import COLUMNS, SetsRowsAside
 from onward.backends.sql.health import of_leases
 from onward.backends.sql.limits import declare
@@ -37,7 +42,7 @@ from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
-from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
+from onward.backends.sqlite.completing import CallersConnection, SqliteCompleted, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.flows import SqliteFlows, SqliteFlowSteps
 from onward.backends.sqlite.inspection import SqliteInspection
@@ -50,7 +55,6 @@ from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured
 
@@ -59,11 +63,18 @@ __all__ = ["SqliteBackend"]
 Result = TypeVar("Result")
 
 _LOOK_EVERY, _NEVER = 0.05, 1 << 62
-_AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(
-    SqliteFlows, SetsRowsAside, SqliteLimits, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend
+    SqliteFlows,
+    SetsRowsAside,
+    SqliteLimits,
+    SqliteInspection,
+    SqliteNotes,
+    SqliteSchedules,
+    SqliteTransfer,
+    SqliteCompleted,
+    Backend,
 ):
     """Jobs in one file, for every process of this machine."""
 
@@ -131,14 +142,17 @@ class SqliteBackend(
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(durable=self._connections.durable, notes=True, schedules=True, lanes=True, flows=True)
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
 
     @set_aside_and_repeat
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        return enqueueing.store(self._transactions, envelopes, retried=retried) if envelopes else []
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False, audit: Audit = ()) -> list[Enqueued]:
+        if not audit:
+            return enqueueing.store(self._transactions, envelopes, retried=retried) if envelopes else []
+        act = partial(enqueueing.enqueue, envelopes=envelopes, retried=retried)
+        return self._write(self._audited(act, audit, created))
 
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
@@ -315,15 +329,6 @@ class SqliteBackend(
         clock, wake, look = self.clock, self._wake, self._look_at_flows
         return SqliteCompletion(self._connections, self._sql, clock=clock, at_most=at_most, wake=wake, look=look)
 
-    def completed(self, lease: Lease) -> bool:
-        with self._reading() as tx:
-            return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
-
-    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
-        told = (failure.kind, failure.message, failure.traceback)
-        with self._writing() as tx:
-            return tx.run("note_after_completion", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
-
     def empty(self) -> None:
         with self._connections.writing() as connection:
             for statement in emptying(self._prefix, *schema.FLOW_TABLES):
@@ -334,18 +339,7 @@ class SqliteBackend(
         self._pipe.close()
 
     def _repair_text(self) -> int:
-        with self._connections.reading() as connection:
-            found = [
-                row
-                for columns in schema.text_columns(connection, self._prefix)
-                for row in text.unreadable(columns, connection.execute(columns.select(_AS_BYTES)))
-            ]
-        if found:
-            with self._connections.writing() as connection:
-                for row in found:
-                    # There may already be a row with the escaped key, by chance or by design: it is replaced.
-                    connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
-        return len(found)
+        return maintenance.repair_text(self._connections, self._prefix)
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
         with self._writing() as tx:

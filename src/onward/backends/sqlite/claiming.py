@@ -250,6 +250,17 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
             )
             leases.append(lease)
             continue
+        if job.attempts is None and not job.probe:
+            lease = Lease(
+                envelope=envelope,
+                token=job.token,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=job.started_at,
+                lane=job.lane,
+            )
+            leases.append(lease)
+            continue
         hold, holder = held.get(job.id, _FREE)
         leases.append(
             Lease(

@@ -18,14 +18,17 @@ from onward.backends.sqlite import settling
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.joining import foreign
-from onward.backends.sqlite.transaction import Parameters, Row, Transaction
+from onward.backends.sqlite.transaction import Parameters, Row, Transaction, Transactions
 from onward.base.clock import Clock
+from onward.base.failure import Failure
 from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
+from onward.job.lease import Lease
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["CallersConnection", "SqliteCompletion", "settle_fenced"]
+__all__ = ["CallersConnection", "SqliteCompleted", "SqliteCompletion", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -230,3 +233,21 @@ class _CallersCursor:
 
     def fetchone(self) -> Row | None:
         return self._rows[0] if self._rows else None
+
+
+class SqliteCompleted:
+    """The verbs of the backend for jobs that their handlers have completed."""
+
+    _transactions: Transactions
+
+    def completed(self, lease: Lease) -> bool:
+        with self._transactions.reading() as tx:
+            return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
+
+    def note_after_completion(
+        self, lease: Lease, failure: Failure, *, duration_ms: int, by: RanBy | None = None
+    ) -> bool:
+        told = failure.kind, failure.message, failure.traceback, failure.fingerprint
+        with self._transactions.writing() as tx:
+            run = lease.envelope.id, lease.token, tx.now, duration_ms, *told, None if by is None else by.encoded()
+            return tx.run("note_after_completion", run) > 0

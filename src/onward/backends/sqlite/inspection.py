@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import Hold, Lease, Pruned, Query, QueuePage, Replayed
+from onward.backend import Audit, Hold, Lease, Pruned, Query, QueuePage, Replayed
 from onward.backends.sql import rows
+from onward.backends.sql.audit import whether
 from onward.backends.sql.flows import FlowSteps
 from onward.backends.sql.holds import HoldKey
-from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once, was_done
 from onward.backends.sql.overview import SqlOverview
 from onward.backends.sql.samples import SqlSamples
 from onward.backends.sqlite import holds
@@ -53,9 +54,13 @@ class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlO
     def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[rows.Row]:
         return tx.rows("holds", (as_json(keys),))
 
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+    def cancel(self, ids: Sequence[str], reason: str, *, audit: Audit = ()) -> Sequence[State | None]:
+        asked: list[str] = []
+
         def act(tx: Transaction) -> dict[str, State]:
             found = tx.rows("states_of", (as_json(ids),))
+            if audit:
+                asked[:] = [job_id for (job_id,) in tx.ask("asked_among", ids=list(ids)).rows()]
             waiting = [rowid for rowid, _, state, _ in found if state != State.EXECUTING]
             running = [rowid for rowid, _, state, _ in found if state == State.EXECUTING]
             if waiting:
@@ -64,10 +69,10 @@ class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlO
                 tx.ask("ask_to_cancel", jobs=running, reason=reason)
             return {job_id: state_named(state) for _, job_id, state, _ in found}
 
-        states = self._write(act)
+        states = self._write(self._audited(act, audit, lambda found: [*(found.keys() - asked)] or None))
         return [cancelled(states, job_id) for job_id in ids]
 
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+    def retry(self, ids: Sequence[str], *, audit: Audit = ()) -> Sequence[bool]:
         def act(tx: Transaction) -> set[str]:
             found = tx.rows("states_of", (as_json(ids),))
             later = {job_id: rowid for rowid, job_id, state, waits in found if state in _LATER and not waits}
@@ -76,14 +81,14 @@ class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlO
                 tx.run("make_due", (as_json(list(later.values())), tx.now))
             return set(later)
 
-        due = self._write(act)
+        due = self._write(self._audited(act, audit, lambda due: sorted(due) or None))
         return [once(due, job_id) for job_id in ids]
 
-    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False, audit: Audit = ()) -> Replayed:
         def act(tx: Transaction, left: set[str]) -> Replayed:
             return _replay(tx, query, lambda members: self._replayed(tx, members, left), fresh=fresh)
 
-        return self._finish_replay(act)
+        return self._finish_replay(act, audit)
 
     def _replayed(self, tx: Transaction, members: Mapping[str, tuple[str, str]], left: set[str]) -> dict[str, str]:
         """Let members wait in their nodes, and look; return why some have ended again."""
@@ -117,19 +122,21 @@ class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlO
                 tx.run("drop_nodes", (as_json(over),))
             tx.ask("forget_runs", ids=list(doomed))
             tx.ask("forget_notes", ids=list(doomed))
+            tx.ask("forget_audit", ids=list(doomed))
         return doomed
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        return self._write(lambda tx: holds.forget(tx, key))
+    def forget_key(self, key: str, *, audit: Audit = ()) -> tuple[Hold, str | None]:
+        return self._write(self._audited(lambda tx: holds.forget(tx, key), audit, was_done))
 
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
+    def pause(self, queue: str, *, paused: bool = True, audit: Audit = ()) -> bool:
         def act(tx: Transaction) -> bool:
             if paused:
                 return tx.run("pause", {"queue": queue, "now": tx.now}) == 1
             tx.wakes = True
             return tx.run("resume", {"queue": queue}) == 1
 
-        return self._write(act) or (not paused and self._refuse_reserved(queue))
+        changed = self._write(self._audited(act, audit, whether))
+        return changed or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         noted = (lease.envelope.id, lease.token, lease.owner, progress)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from onward.backend import Claim, Kind, LimitRow
+from onward.backend import Audit, Claim, Kind, LimitRow
 from onward.backends.sql.limits import GATE_COLUMNS, SqlLimits, drop_idle_gates, gate_of, limits_of
 from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.flow.lanes import behind, group_of
@@ -90,7 +90,7 @@ class LanesInFile:
         self._tx = tx
         self._wanted = wanted
         self._limits: Mapping[tuple[Kind, str], LimitRow] | None = None
-        self._any_gates = True
+        self.any_gates = True
         self._ranks: dict[str, tuple[int | None, int | None]] = {}  # of plain jobs and of lanes, as last asked for
         self._lanes: dict[tuple[str, int], list[_Lanes]] = {}
         self._lines: dict[tuple[str, int, str], _Line] = {}
@@ -105,7 +105,7 @@ class LanesInFile:
         self._ranks[queue] = plain, laned
         if not any_limits:
             self._limits = {}
-        self._any_gates = bool(any_gates)
+        self.any_gates = bool(any_gates)
         return min((each for each in (plain, laned) if each is not None), default=None)
 
     def lane_after(self, queue: str, rank: int, after: str, before: str) -> str | None:
@@ -137,7 +137,7 @@ class LanesInFile:
         return _NO_BOUNDS if row is None else row.bounds
 
     def gate(self, scope: Scope) -> Gate:
-        if not self._any_gates:
+        if not self.any_gates:
             return _OPEN
         if scope not in self._gates:
             wanted = self._with_those_near(scope)
@@ -255,15 +255,16 @@ class SqliteLimits(SqlLimits):
     def _lane_view(self, tx: Transaction) -> LanesInFile:
         return LanesInFile(tx)
 
-    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False) -> bool:
-        is_set = super().set_limit(kind, name, chosen, new=new)
+    def set_limit(self, kind: Kind, name: str, chosen: Bounds | None, *, new: bool = False, audit: Audit = ()) -> bool:
+        is_set = super().set_limit(kind, name, chosen, new=new, audit=audit)
         if is_set:
             self._wake()
         return is_set
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
-        super().shut(lane, opened=opened)
+    def shut(self, lane: str, *, opened: bool = False, audit: Audit = ()) -> bool:
+        changed = super().shut(lane, opened=opened, audit=audit)
         self._wake()
+        return changed
 
     @abstractmethod
     def _wake(self) -> None:

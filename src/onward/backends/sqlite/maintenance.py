@@ -1,18 +1,20 @@
-"""Keeping the file and its log small, a little at a time."""
+"""Keeping the file and its log small, a little at a time; and its text readable."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
 
-from onward.backends.sqlite import connection as connections
-from onward.backends.sqlite import errors
+from onward.backends.sql import text
+from onward.backends.sqlite import errors, schema
+from onward.backends.sqlite.connection import WAL_LIMIT, Connections
 from onward.backends.sqlite.health import wal_size
 
-__all__ = ["tidy"]
+__all__ = ["repair_text", "tidy"]
 
 _PAGES = 500  # two megabytes at most, so that no process waits for long
 _WORTH_IT = 1_000
+_AS_BYTES = "CAST({} AS BLOB)"
 
 
 def tidy(connection: sqlite3.Connection, path: Path) -> None:
@@ -36,5 +38,21 @@ def _vacuum_a_little(connection: sqlite3.Connection) -> None:
 
 def _shorten_log(connection: sqlite3.Connection, path: Path) -> None:
     """Write a log that has grown too long back into the file and cut it off."""
-    if wal_size(path) > connections.WAL_LIMIT:
+    if wal_size(path) > WAL_LIMIT:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def repair_text(connections: Connections, prefix: str) -> int:
+    """Escape bytes that are no text; return how many rows had them."""
+    with connections.reading() as connection:
+        found = [
+            row
+            for columns in schema.text_columns(connection, prefix)
+            for row in text.unreadable(columns, connection.execute(columns.select(_AS_BYTES)))
+        ]
+    if found:
+        with connections.writing() as connection:
+            for row in found:
+                # There may already be a row with the escaped key, by chance or by design: it is replaced.
+                connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
+    return len(found)

@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from onward.backend import Lease, Note, Signalled
+from onward.backend import Audit, Lease, Note, Signalled
+from onward.backends.sql.audit import SqlAudit
 from onward.backends.sqlite.transaction import Transaction
 from onward.job.states import FINISHED, state_named
 
@@ -15,7 +16,7 @@ __all__ = ["SqliteNotes", "wake"]
 Result = TypeVar("Result")
 
 
-class SqliteNotes:
+class SqliteNotes(SqlAudit):
     """The `Notes` half of the backend.  The write lock of the file serves as the lock of the job's row."""
 
     @abstractmethod
@@ -35,7 +36,14 @@ class SqliteNotes:
         return self._read(look)
 
     def signal(
-        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+        self,
+        job_id: str,
+        name: str,
+        value: bytes,
+        *,
+        again: bool = False,
+        at_most: tuple[int, int] = (1000, 4 << 20),
+        audit: Audit = (),
     ) -> Signalled:
         def act(tx: Transaction) -> Signalled:
             found = tx.row("state_of", (job_id,))
@@ -50,7 +58,7 @@ class SqliteNotes:
                 tx.run("store_signal", (job_id, f"!{name}", tx.now, value))
             return Signalled(state=state, stored=stored, woken=bool(wake(tx, [job_id])))
 
-        return self._write(act)
+        return self._write(self._audited(act, audit, lambda told: [job_id] if told.stored else None))
 
 
 def wake(tx: Transaction, ids: Iterable[str]) -> list[str]:

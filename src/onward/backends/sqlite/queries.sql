@@ -83,14 +83,15 @@ SELECT EXISTS (SELECT 1 FROM onward_sessions WHERE owner IN (?1, ?2));
 UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE owner = ?1;
 
 -- name: end_session
-DELETE FROM onward_sessions WHERE owner = :owner;
+DELETE FROM onward_sessions WHERE owner = :owner RETURNING owner, host, pid, description;
 
 -- name: end_expired_sessions
 -- Those that expired; of one queue, those that held a lease of it.
 DELETE FROM onward_sessions
  WHERE expires_at <= ?1
    AND (?2 IS NULL OR EXISTS (SELECT 1 FROM onward_jobs AS job INDEXED BY onward_jobs_owner_idx
-                               WHERE job.owner = onward_sessions.owner AND job.state = 'executing' AND job.queue = ?2));
+                               WHERE job.owner = onward_sessions.owner AND job.state = 'executing' AND job.queue = ?2))
+RETURNING owner, host, pid, description;
 
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
@@ -381,8 +382,8 @@ SELECT job.id, job.delivery, job.idempotency_key, job.idempotency_ttl, job.singl
 -- name: record_run
 -- Before the move, while the row still says how many runs there were.
 INSERT OR REPLACE INTO onward_attempts (
-       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
+SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10, ?11, ?12
   FROM onward_jobs
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
@@ -404,6 +405,14 @@ SELECT job.id, ?3, ?4, queue, job, rank, delivery, attempts + ?5, crashes + ?6, 
   FROM json_each(?1) AS lease
  CROSS JOIN onward_jobs AS job ON job.id = lease.key
  WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing';
+
+-- name: name_deaths
+-- The group of jobs that were just discarded, {id: …}: the records of their runs are written already.
+UPDATE onward_finished
+   SET fingerprint = coalesce(nullif((SELECT run.fingerprint FROM onward_attempts AS run
+                                       WHERE run.job_id = onward_finished.id ORDER BY run.token DESC LIMIT 1), ''),
+                              'unexplained')
+ WHERE id IN (SELECT key FROM json_each(?1));
 
 -- name: leave
 DELETE FROM onward_jobs
@@ -456,8 +465,9 @@ SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, ?3, ?4, owner, ?5, ?6, ?7
+INSERT INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
+SELECT id, delivery, attempts, 'ack', state, ?3, ?4, owner, ?5, ?6, ?7, ?8, ?9
   FROM onward_finished
  WHERE id = ?1 AND delivery = ?2 AND state = 'completed'
 ON CONFLICT DO NOTHING;
@@ -572,8 +582,8 @@ SELECT id FROM onward_finished
  LIMIT :limit;
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
-       run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.ran_by, run.kind,
+       run.message, run.traceback, run.fingerprint
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_attempts AS run ON run.job_id = wanted.value
  ORDER BY run.job_id, run.token;
@@ -789,6 +799,59 @@ WITH RECURSIVE plain (place, before, number) AS (
 SELECT job.queue, job.available_at FROM plain CROSS JOIN onward_jobs AS job ON job.rowid = plain.place
  UNION ALL
 SELECT job.queue, job.available_at FROM laned CROSS JOIN onward_jobs AS job ON job.rowid = laned.place;
+
+-- name: deaths
+-- From group to group along the index: the jobs between are passed over.  A row comparison would read all of a job's groups.
+WITH RECURSIVE walk (head) AS (
+    SELECT (SELECT rowid FROM onward_finished INDEXED BY onward_finished_deaths_idx
+             WHERE job >= '' AND fingerprint IS NOT NULL ORDER BY job, fingerprint, id LIMIT 1)
+     UNION ALL
+    SELECT coalesce((SELECT next.rowid FROM onward_finished AS next INDEXED BY onward_finished_deaths_idx
+                      WHERE next.job = last.job AND next.fingerprint > last.fingerprint
+                      ORDER BY next.job, next.fingerprint, next.id LIMIT 1),
+                    (SELECT next.rowid FROM onward_finished AS next INDEXED BY onward_finished_deaths_idx
+                      WHERE next.job > last.job AND next.fingerprint IS NOT NULL
+                      ORDER BY next.job, next.fingerprint, next.id LIMIT 1))
+      FROM walk
+     CROSS JOIN onward_finished AS last ON last.rowid = walk.head
+     LIMIT :groups
+)
+SELECT first.job, first.fingerprint,
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS died INDEXED BY onward_finished_deaths_idx
+                               WHERE died.job = first.job AND died.fingerprint = first.fingerprint LIMIT :at_most)),
+       first.id, first.finished_at, last.id, last.finished_at
+  FROM walk
+ CROSS JOIN onward_finished AS first ON first.rowid = walk.head
+ CROSS JOIN onward_finished AS last
+    ON last.rowid = (SELECT newest.rowid FROM onward_finished AS newest INDEXED BY onward_finished_deaths_idx
+                      WHERE newest.job = first.job AND newest.fingerprint = first.fingerprint
+                      ORDER BY newest.id DESC LIMIT 1);
+
+-- name: page_of_group_oldest
+SELECT id FROM onward_finished INDEXED BY onward_finished_deaths_idx
+ WHERE job = :job AND fingerprint = :fingerprint AND id > :after
+   AND (:queue IS NULL OR queue = :queue) AND (:flow IS NULL OR flow = :flow) AND (:node IS NULL OR node = :node)
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: page_of_group_newest
+SELECT id FROM onward_finished INDEXED BY onward_finished_deaths_idx
+ WHERE job = :job AND fingerprint = :fingerprint AND id < :after
+   AND (:queue IS NULL OR queue = :queue) AND (:flow IS NULL OR flow = :flow) AND (:node IS NULL OR node = :node)
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: newest_of_group
+SELECT id FROM onward_finished INDEXED BY onward_finished_deaths_idx
+ WHERE job = :job AND fingerprint = :fingerprint
+ ORDER BY id DESC
+ LIMIT 1;
+
+-- name: dead_among
+SELECT done.id
+  FROM json_each(:ids) AS wanted
+ CROSS JOIN onward_finished AS done ON done.id = wanted.value
+ WHERE done.job = :job AND +done.fingerprint = :fingerprint;
 
 -- name: ahead
 SELECT count(*)
@@ -1409,6 +1472,57 @@ DELETE FROM onward_jobs WHERE rowid = :key;
 -- name: damaged_sessions
 SELECT owner FROM onward_sessions
  WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999;
+
+-- name: store_audit
+INSERT INTO onward_audit (job_id) VALUES (:job_id);
+
+-- name: audit_of_job
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE job_id = :job AND at <= :at AND (at < :at OR number < :number)
+   AND (:ref IS NULL OR ref = :ref) AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_about
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE ref = :ref AND at <= :at AND (at < :at OR number < :number)
+   AND (:who IS NULL OR who = :who) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_by
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE who = :who AND at <= :at AND (at < :at OR number < :number) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_newest
+SELECT number, job_id, at, who, act, detail, ref, signature
+  FROM onward_audit
+ WHERE at <= :at AND (at < :at OR number < :number) AND (:act IS NULL OR act = :act)
+ ORDER BY at DESC, number DESC
+ LIMIT :limit;
+
+-- name: audit_among
+SELECT entry.number, entry.job_id, entry.at, entry.who, entry.act, entry.detail, entry.ref, entry.signature
+  FROM json_each(:ids) AS wanted CROSS JOIN onward_audit AS entry ON entry.job_id = wanted.value;
+
+-- name: forget_audit
+-- What belongs to a live job of the same id, which was enqueued anew, stays.
+DELETE FROM onward_audit
+ WHERE job_id IN (SELECT value FROM json_each(:ids))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_audit.job_id);
+
+-- name: drop_old_audit
+DELETE FROM onward_audit
+ WHERE number IN (SELECT number FROM onward_audit WHERE job_id = '' AND at <= :now - :kept_for ORDER BY at LIMIT :limit);
+
+-- name: asked_among
+SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value
+ WHERE job.cancel_reason IS NOT NULL;
 
 -- Samples.
 

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backend import Held, Reaped
+from onward.backends.sql.deaths import workers_of
 from onward.backends.sql.settling import Lost, why
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.settling import Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.logs import get_logger
+from onward.job.ran_by import RanBy
 from onward.job.settlement import Leased
 
 __all__ = ["reap"]
@@ -32,6 +34,7 @@ class _Lease(NamedTuple):
     idempotency_ttl: int
     single_instance: str | None
     member: int
+    by: RanBy | None = None  # the worker of the session
 
     def keyed(self) -> holds.Keyed | None:
         if self.idempotency_key is None and self.single_instance is None:
@@ -54,14 +57,15 @@ def reap(
     from renewing theirs.
     """
     if owner is None:
-        tx.run("end_expired_sessions", (expired_by, queue))
+        ended = tx.rows("end_expired_sessions", (expired_by, queue))
         leases = [_Lease(*row) for row in tx.rows("orphans", (queue,))]
     else:
-        tx.ask("end_session", owner=owner)
+        ended = tx.ask("end_session", owner=owner).rows()
         leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
-    because = why(owner, cause)
+    because, workers = why(owner, cause), workers_of(ended)
+    leases = [lease._replace(by=workers.get(lease.owner)) for lease in leases]
     held = {(lease.id, lease.token) for lease in leases}
     crashed = held if started is None else held.intersection(started)
     tx.wakes = True
@@ -92,7 +96,7 @@ def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[He
 
 
 def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -> Reaped:
-    lost = Lost(*lease[:6])
+    lost = Lost(*lease[:6], by=lease.by)
     leased = Leased(lease.cancel_reason, lease.crashes, lease.max_crashes)
     settlement = lost.settlement(cause, crashed=crashed, member=bool(lease.member))
     to = moves.plan(settlement, leased, now=now)

@@ -43,7 +43,12 @@ def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextCo
     """Yield the columns of each table that hold text."""
     for name in (*TABLES, *FLOW_TABLES):
         described = connection.execute(f"PRAGMA table_info({prefix}{name})").fetchall()
-        texts = [(column, key) for _, column, kind, _, _, key in described if kind == "TEXT"]
+        has_text_key = any(kind == "TEXT" and key for _, _, kind, _, _, key in described)
+        texts = [
+            (column, key)
+            for _, column, kind, _, _, key in described
+            if kind == "TEXT" or (key and not has_text_key)  # a number, read as bytes, is text
+        ]
         yield TextColumns(f"{prefix}{name}", [column for column, _ in texts], [column for column, key in texts if key])
 
 

@@ -122,9 +122,7 @@ def _gather(
     moves.complete(owner, members, at=tx.now, members=True)
     for each in acks:
         if each.failure is not None:
-            fence = (each.lease.envelope.id, each.lease.token, owner)
-            failure, took = each.failure, each.duration_ms
-            moves.record_run(fence, "ack", State.COMPLETED, failure, at=tx.now, duration_ms=took)
+            moves.record_run(each, owner, State.COMPLETED, each.failure, at=tx.now)
     return [
         _COMPLETED if each.move == "ack" else applied(_planned(moves, tx, owner, each, asked)) for each in settlements
     ]
@@ -196,6 +194,8 @@ class _Ended:
         moved = tx.run("finish", (leases, *end, b"".join(self._results)))
         if moved != self.count:
             return False
+        if end.to == "discarded":
+            tx.run("name_deaths", (tokens,))
         if not self.members:
             return tx.run("leave", (tokens, end.owner)) == self.count
         left = tx.rows("leave_members", (tokens, end.owner))
@@ -217,10 +217,11 @@ class Moves:
         self._notes: list[Parameters] = []
         self._awaiting: list[str] = []  # the ids of jobs that wait for a signal
 
-    def record_run(
-        self, fence: Fence, move: str, to: State, failure: Failure, *, at: int, duration_ms: int = 0
-    ) -> None:
-        self._runs.append((*fence, move, _WORD[to], at, duration_ms, failure.kind, failure.message, failure.traceback))
+    def record_run(self, settlement: Settlement, owner: str, to: State, failure: Failure, *, at: int) -> None:
+        lease, by = settlement.lease, settlement.by
+        run = settlement.move, _WORD[to], at, settlement.duration_ms
+        told = failure.kind, failure.message, failure.traceback, failure.fingerprint
+        self._runs.append((lease.envelope.id, lease.token, owner, *run, *told, None if by is None else by.encoded()))
 
     def complete(self, owner: str, acks: Iterable[Settlement], *, at: int, members: bool = False) -> None:
         for (reason, keep), alike in groupby(acks, key=_ALIKE):
@@ -238,8 +239,7 @@ class Moves:
         lease, what = settlement.lease, fate(settlement, leased, now)
         fence = job_id, token, owner = lease.envelope.id, lease.token, lease.owner
         if what.failure is not None:
-            took = settlement.duration_ms
-            self.record_run(fence, settlement.move, what.to, what.failure, at=now, duration_ms=took)
+            self.record_run(settlement, owner, what.to, what.failure, at=now)
         if what.to in FINISHED:
             counters = what.attempts, what.crashes, what.interruptions
             end = _End(owner, _WORD[what.to], now, *counters, what.reason, int(settlement.keep))

@@ -13,6 +13,7 @@ from itertools import islice
 
 from onward.backend import Backend, Check, Health, Inspection, Look, Query, ScheduleRow, Schedules, StoredJob
 from onward.base.clock import Clock
+from onward.client.auditing import Auditor, AuditRecord
 from onward.client.schedules import ScheduleWriter
 from onward.contract.description import WorkerDescription
 from onward.errors import EnvelopeError, Unsupported
@@ -21,6 +22,7 @@ from onward.job.envelope import Sealed, open_sealed
 from onward.job.registry import Registry
 from onward.job.states import LIVE, State
 from onward.operate.health.findings import Findings, HealthSettings, ScheduleFinding
+from onward.operate.health.queues import is_forgotten
 from onward.operate.health.rules import checks
 from onward.operate.why.case import Described
 from onward.operate.why.explaining import Explainer
@@ -45,6 +47,7 @@ class HealthChecker:
         registry: Registry,
         schedules: ScheduleWriter,
         *,
+        auditor: Auditor,
         clock: Clock,
         settings: HealthSettings,
     ) -> None:
@@ -53,6 +56,7 @@ class HealthChecker:
         self._explainer = explainer
         self._registry = registry
         self._schedules = schedules
+        self._auditor = auditor
         self._clock = clock
         self._settings = settings
 
@@ -95,7 +99,7 @@ class HealthChecker:
             schedules=self._schedules_found(),
             settings=self._settings,
         )
-        return replace(found, explained=self._explained(found))
+        return replace(found, explained=self._explained(found), pauses=self._pauses(found))
 
     def _list(
         self, limit: int, states: set[State] | frozenset[State], *, newest_first: bool = False
@@ -118,6 +122,14 @@ class HealthChecker:
         """Return why the first due job of each late queue waits, and why one job of each parked name does."""
         ids = [*islice(_first_of_late(found), _EXPLAINED), *islice(_first_parked(found), _EXPLAINED)]
         return {job_id: self._explainer.why(job_id) for job_id in ids}
+
+    def _pauses(self, found: Findings) -> dict[str, AuditRecord]:
+        """Return who has paused the queues that have been paused for long, where a store keeps an audit trail."""
+        forgotten = [queue.name for queue in found.queues if is_forgotten(found, queue)][:_EXPLAINED]
+        if not self._backend.capabilities.audit:
+            return {}
+        acts = {name: self._auditor.list(job="", act="pause", ref=name, limit=1) for name in forgotten}
+        return {name: entries[0] for name, entries in acts.items() if entries}
 
     def _schedules_found(self) -> list[ScheduleFinding]:
         if not self._backend.capabilities.schedules or not isinstance(self._backend, Schedules):

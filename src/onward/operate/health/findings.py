@@ -10,6 +10,7 @@ from typing import NamedTuple
 from onward.backend import Origin, QueueCounts, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.base.names import serves
+from onward.client.auditing import AuditRecord
 from onward.contract.description import WorkerDescription
 from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
@@ -67,6 +68,7 @@ class Findings:
     waiting: Sequence[StoredJob] = ()  # the live jobs that were enqueued first, and those that were enqueued last
     explained: Mapping[str, Reason] = field(default_factory=dict)  # of some jobs among them, by id
     schedules: Sequence[ScheduleFinding] = ()
+    pauses: Mapping[str, AuditRecord] = field(default_factory=dict)  # who paused a queue, of some that are
     settings: HealthSettings = _DEFAULTS
 
     @cached_property

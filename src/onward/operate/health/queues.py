@@ -8,9 +8,10 @@ from onward.base.wording import counted
 from onward.job.states import State
 from onward.operate.health.findings import APPLICATION, Findings
 from onward.operate.health.verdict import Problem, verdict
+from onward.operate.why.acts import by_whom
 from onward.operate.why.reason import moment
 
-__all__ = ["late", "paused", "served"]
+__all__ = ["is_forgotten", "late", "paused", "served"]
 
 
 def served(found: Findings) -> Check:
@@ -44,13 +45,18 @@ def paused(found: Findings) -> Check:
     """Check that no queue has been paused for longer than a day."""
     problems = []
     for queue in found.queues:
-        if not queue.paused or queue.paused_at is None:
-            continue
-        age = found.age(queue.paused_at)
-        if age > found.settings.paused_for:
-            text = f"queue {queue.name} has been paused for {spoken(age)}, since {moment(queue.paused_at)}"
+        if queue.paused_at is not None and is_forgotten(found, queue):
+            text = (
+                f"queue {queue.name} has been paused for {spoken(found.age(queue.paused_at))}, since "
+                f"{moment(queue.paused_at)}{by_whom(found.pauses.get(queue.name))}"
+            )
             problems.append(Problem("warn", queue.name, text, f"onward queue resume {queue.name}"))
     return verdict("paused", f"no queue was paused more than {spoken(found.settings.paused_for)} ago", problems)
+
+
+def is_forgotten(found: Findings, queue: QueueCounts) -> bool:
+    """Return whether a queue has been paused for so long that its pause may be forgotten."""
+    return queue.paused and queue.paused_at is not None and found.age(queue.paused_at) > found.settings.paused_for
 
 
 def _cause(found: Findings, queue: QueueCounts) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from onward.config import Settings
 from onward.contract.samples import MINUTE, TEN_MINUTES, Stretch, is_within, merged_between, open_between
 from onward.operate.series.measured import Measured, levels_of, merged
 from onward.telemetry.numbers import Numbers, Pair, differences
-from onward.version import __version__
+from onward.version import build
 
 __all__ = ["Sampling", "sample_store", "sampling"]
 
@@ -179,7 +179,7 @@ def sampling(backend: Backend, counted: Counted, settings: Settings, clock: Cloc
     """Return what sends the samples of this process; None if they are turned off, or the store keeps none."""
     if not settings.metrics or not isinstance(backend, Inspection):
         return None
-    return Sampling(backend, counted, clock=clock, build=settings.build or __version__)
+    return Sampling(backend, counted, clock=clock, build=build())
 
 
 def sample_store(backend: Backend, inspection: Inspection, minute: int) -> None:

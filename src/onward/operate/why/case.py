@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from onward.backend import FlowRow, JobPlace, QueueCounts, SessionState, StoredJob
 from onward.base.names import serves
+from onward.client.auditing import AuditRecord
 from onward.client.record import JobRecord
 from onward.contract.description import WorkerDescription
 from onward.job.states import State
@@ -109,6 +110,8 @@ class Besides(NamedTuple):
     running: Sequence[StoredJob] = ()  # runs under the limit that is reached, or of its queue
     trouble: str = ""  # why its envelope cannot be opened here
     key_id: str = ""  # the key that it is encrypted with
+    acts: Sequence[AuditRecord] = ()  # what people did to it, the newest first
+    other_acts: Sequence[AuditRecord] = ()  # to its queue if that is paused; or, if it is gone, purges
     ended_per_second: float | None = None  # of its queue, over the last minutes, from at least 20 jobs
     usual_run: float | None = None  # seconds: 95 of 100 runs of the job took less, from at least 20 runs
 

@@ -7,6 +7,7 @@ from onward.base.names import is_pattern, matcher
 from onward.base.wording import counted
 from onward.contract.description import WorkerDescription
 from onward.job.states import State
+from onward.operate.why.acts import by_whom, facts_of, last_act
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, at, moment
 
@@ -20,11 +21,12 @@ def paused(case: Case) -> Reason | None:
     if not case.waits or queue is None or not queue.paused:
         return None
     since = "" if queue.paused_at is None else f" since {moment(queue.paused_at)}"
+    entry = last_act(case.besides.other_acts, "pause")
     return Reason(
         code="paused",
-        text=f"Queue {queue.name} is paused{since}.",
+        text=f"Queue {queue.name} is paused{since}{by_whom(entry)}.",
         fix=f"onward queue resume {queue.name}",
-        facts={"queue": queue.name, "paused_at": queue.paused_at},
+        facts={"queue": queue.name, "paused_at": queue.paused_at, **facts_of(entry)},
     )
 
 

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from onward.backend import AWAITS_NODE, Backend, FlowRow, Inspection, KeepsFlows, Look, Notes, Query, StoredJob
+from collections.abc import Sequence
+
+from onward.backend import (
+    AWAITS_NODE,
+    AuditQuery,
+    Backend,
+    FlowRow,
+    Inspection,
+    KeepsFlows,
+    Look,
+    Notes,
+    Query,
+    StoredJob,
+)
 from onward.base.clock import SECOND
+from onward.client.auditing import Auditor, AuditRecord
 from onward.client.record import Records
 from onward.contract.description import WorkerDescription
 from onward.errors import EnvelopeError
@@ -21,17 +35,26 @@ __all__ = ["Explainer"]
 
 _RUNS = 20  # that are named
 _USUAL = 25 * 3600 * SECOND  # of a nightly job, too, there was a run
+_ACTS = 100  # of people, that are looked at
 
 
 class Explainer:
     """Explains jobs of one store."""
 
-    def __init__(self, backend: Backend, inspection: Inspection, records: Records, settings: KnownSettings) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        records: Records,
+        settings: KnownSettings,
+        auditor: Auditor | None = None,
+    ) -> None:
         self._backend = backend
         self._inspection = inspection
         self._records = records
         self._settings = settings
         self._series = SeriesReader(inspection)
+        self._auditor = auditor if backend.capabilities.audit else None
 
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is."""
@@ -39,7 +62,8 @@ class Explainer:
 
     def case(self, job_id: str) -> Case:
         """Return all that is known of a job."""
-        seen = self._inspection.look(Look(counts=True, place_of=job_id))
+        acts = None if self._auditor is None else AuditQuery(job_id=job_id, limit=_ACTS)
+        seen = self._inspection.look(Look(counts=True, place_of=job_id, audit=acts))
         sessions = [
             Described(session, WorkerDescription.decoded(session.description))
             for session in self._inspection.sessions()
@@ -57,7 +81,20 @@ class Explainer:
             case.besides = self._besides(case)
         elif case.is_there and case.job.state is State.EXECUTING:
             case.besides = Besides(usual_run=self._usual_run(case))
+        if self._auditor is not None:
+            acted = self._auditor.records(seen.audit)
+            case.besides = case.besides._replace(acts=acted, other_acts=self._other_acts(case))
         return case
+
+    def _other_acts(self, case: Case) -> Sequence[AuditRecord]:
+        """Return what people did to its queue, if that is paused; or, if the job is gone, what they purged."""
+        assert self._auditor is not None
+        if not case.is_there:
+            return self._auditor.list(job="", act="purge", limit=_ACTS)
+        queue = case.queues.get(case.job.queue)
+        if not case.waits or queue is None or not queue.paused:
+            return ()
+        return self._auditor.list(job="", act="pause", ref=case.job.queue, limit=1)
 
     def _besides(self, case: Case) -> Besides:
         trouble, key_id = _sealed(case.job) if case.job.parked_since is not None else ("", "")

@@ -6,6 +6,7 @@ import re
 
 from onward.base.durations import spoken
 from onward.job.states import State
+from onward.operate.why.acts import by_whom, facts_of, last_act, purge_of
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, moment
 
@@ -36,7 +37,15 @@ def gone(case: Case) -> Reason | None:
     age = (case.now - born) / 1_000_000
     kept = {state: length for state, length in settings.retention.items() if length is not None}
     shortest = min(kept.values(), default=None)
-    facts = {"born": born, "age": age}
+    facts: dict[str, object] = {"born": born, "age": age}
+    if (purge := purge_of(case.job_id, case.besides.other_acts)) is not None:
+        return Reason(
+            code="gone",
+            text=f"There is no job {case.job_id} in {where}: dead jobs were purged{by_whom(purge)}, with ids from before to "
+            f"after this one.",
+            fix=f"onward audit --act purge --who {purge.who}",
+            facts=facts | facts_of(purge),
+        )
     if shortest is None or age < shortest:
         return Reason(
             code="gone",
@@ -94,11 +103,13 @@ def cancelled(case: Case) -> Reason | None:
         return None
     why = (case.record.reason if case.record is not None else job.reason) or "no reason is stored"
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
+    by_itself = why == "expired" or why.startswith("replaced by ")
+    entry = None if by_itself else last_act(case.besides.acts, "cancel")
     return Reason(
         code="cancelled",
-        text=f"It was cancelled{when}: {why}.",
+        text=f"It was cancelled{when}{by_whom(entry, why=False)}: {why}.",
         fix="enqueue it again: its time to live is over" if why == "expired" else f"onward job retry {job.id}",
-        facts={"reason": why, "finished_at": job.finished_at},
+        facts={"reason": why, "finished_at": job.finished_at, **facts_of(entry)},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onward.base.durations import spoken
 from onward.job.states import State
+from onward.operate.why.acts import by_whom, facts_of, last_act
 from onward.operate.why.case import Case, Described
 from onward.operate.why.reason import Reason, at, moment
 
@@ -42,12 +43,13 @@ def worker_silent(case: Case) -> Reason | None:
 def cancelling(case: Case) -> Reason | None:
     if not _runs(case) or case.job.cancel_reason is None:
         return None
+    entry = last_act(case.besides.acts, "cancel")
     return Reason(
         code="cancelling",
-        text=f"It runs, and was asked to stop: {case.job.cancel_reason}.  It stops at its next byte-code or await, unless "
-        f"it holds interruptions back.",
+        text=f"It runs, and was asked to stop{by_whom(entry, why=False)}: {case.job.cancel_reason}.  It stops at its next "
+        f"byte-code or await, unless it holds interruptions back.",
         fix=f"wait; `onward job stack {case.job.id}` shows where it is",
-        facts={"reason": case.job.cancel_reason, "owner": case.job.owner},
+        facts={"reason": case.job.cancel_reason, "owner": case.job.owner, **facts_of(entry)},
     )
 
 

@@ -10,12 +10,19 @@ import pytest
 from onward.testing.clock import FakeClock
 from onward.testing.contract.adoption import AdoptionContract, LostRepliesContract
 from onward.testing.contract.arrows import ArrowsContract
+from onward.testing.contract.audit import (
+    AuditContract,
+    AuditLifeContract,
+    AuditPagesContract,
+    AuditSteeringContract,
+)
 from onward.testing.contract.batches import BatchesContract, TurnsContract
 from onward.testing.contract.booking import BookingContract, TakingBackContract
 from onward.testing.contract.cancelling import AskedToCancelContract, CancellingContract, ExpiryContract
 from onward.testing.contract.capabilities import missing
 from onward.testing.contract.claiming import ClaimingContract, LeasesContract, OrderContract, PromotionContract
 from onward.testing.contract.clocks import ClocksContract
+from onward.testing.contract.deaths import DeathGroupsContract, GroupQueriesContract
 from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import (
     DueContract,
@@ -42,6 +49,7 @@ from onward.testing.contract.inspection import CountsContract, GettingContract, 
 from onward.testing.contract.lanes import LaneOrderContract, LanesContract
 from onward.testing.contract.limits import LimitRowsContract, RunningContract
 from onward.testing.contract.notes import NotesContract
+from onward.testing.contract.origins import RunOriginsContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.places import LimitedPlacesContract, PlacesContract
@@ -121,6 +129,9 @@ class BackendContract(
     SamplesContract,
     MergingContract,
     SnapshotsContract,
+    RunOriginsContract,
+    DeathGroupsContract,
+    GroupQueriesContract,
     ReplayContract,
     SkippedReplayContract,
     PurgeContract,
@@ -163,6 +174,10 @@ class BackendContract(
     FlowSteeringContract,
     FlowRetentionContract,
     FlowTransactionsContract,
+    AuditContract,
+    AuditSteeringContract,
+    AuditLifeContract,
+    AuditPagesContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

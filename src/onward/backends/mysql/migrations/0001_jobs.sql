@@ -94,12 +94,16 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     cost int,
     flow varchar(64),
     node varchar(200),
+    fingerprint varchar(64),                        -- of a discarded job: that of its newest run; null in all others
+    dead_job varchar(200) GENERATED ALWAYS AS (CASE WHEN fingerprint IS NOT NULL THEN job END) STORED,
     reason longtext,
     progress longblob,
     result longblob,
     sealed longblob,
     CONSTRAINT CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled') AND tombstone = (sealed IS NULL)),
-    INDEX state_idx (state, tombstone, id)
+    INDEX state_idx (state, tombstone, id),
+    -- Dead jobs by group.  Of every other job it holds two nulls and the id, one behind the other.
+    INDEX deaths_idx (dead_job, fingerprint, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- How many jobs have ended so far.  In many rows: a transaction that ends some writes one of them, and holds it until the commit.
@@ -118,6 +122,8 @@ CREATE TABLE IF NOT EXISTS onward_attempts (
     move varchar(10) NOT NULL,
     state varchar(10) NOT NULL,                     -- where the job went
     owner varchar(64),                              -- the session that ran it
+    fingerprint varchar(64) NOT NULL DEFAULT '',    -- the same for the same failure
+    ran_by longtext,                                -- host, pid and build of its worker, as JSON
     kind longtext NOT NULL,
     message longtext NOT NULL,
     traceback longtext NOT NULL,
@@ -163,6 +169,22 @@ CREATE TABLE IF NOT EXISTS onward_notes (
     at bigint NOT NULL,
     value longblob NOT NULL,
     PRIMARY KEY (job_id, name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE IF NOT EXISTS onward_audit (
+    number bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,  -- the order of entries of one instant
+    job_id varchar(64) NOT NULL,                    -- '': it is about no job
+    at bigint NOT NULL,
+    who varchar(200) NOT NULL,
+    act varchar(40) NOT NULL,
+    detail varchar(500) NOT NULL,                   -- the reason that was given
+    ref varchar(200) NOT NULL,                      -- a queue, a schedule, a flow, a larger act; or ''
+    signature varchar(200) NOT NULL,
+    INDEX job_idx (job_id, at),
+    INDEX ref_idx (ref, at),
+    INDEX who_idx (who, at),
+    INDEX at_idx (at)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.

@@ -112,6 +112,7 @@ CREATE TABLE onward_finished (
     cost integer,
     flow text COLLATE "C",
     node text COLLATE "C",
+    fingerprint text COLLATE "C",                   -- of a discarded job: that of its newest run; null in all others
     reason text,
     progress bytea,
     result bytea,
@@ -126,6 +127,8 @@ CREATE TABLE onward_finished (
 CREATE INDEX onward_finished_discarded_idx ON onward_finished (id) WHERE state = 'discarded';
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id) WHERE state = 'cancelled';
 CREATE INDEX onward_finished_flow_idx ON onward_finished (flow, node, state, id) WHERE flow IS NOT NULL;
+-- Dead jobs by group.
+CREATE INDEX onward_finished_deaths_idx ON onward_finished (job, fingerprint, id) WHERE fingerprint IS NOT NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
@@ -137,6 +140,8 @@ CREATE TABLE onward_attempts (
     move text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL,                -- where the job went
     owner text COLLATE "C",                         -- the session that ran it
+    ran_by text,                                    -- host, pid and build of its worker, as JSON
+    fingerprint text COLLATE "C" NOT NULL DEFAULT '', -- the same for the same failure
     kind text NOT NULL,
     message text NOT NULL,
     traceback text NOT NULL,
@@ -190,6 +195,24 @@ CREATE TABLE onward_notes (
     value bytea NOT NULL,
     PRIMARY KEY (job_id, name)
 );
+
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE onward_audit (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- the order of entries of one instant
+    at bigint NOT NULL,
+    job_id text COLLATE "C" NOT NULL,               -- '': it is about no job
+    who text COLLATE "C" NOT NULL,
+    act text COLLATE "C" NOT NULL,
+    detail text COLLATE "C" NOT NULL,               -- the reason that was given
+    ref text COLLATE "C" NOT NULL,                  -- a queue, a schedule, a flow, a larger act; or ''
+    signature text COLLATE "C" NOT NULL,
+    CONSTRAINT onward_audit_instant CHECK (at BETWEEN 0 AND 253402300799999999)
+);
+
+CREATE INDEX onward_audit_job_idx ON onward_audit (job_id, at, number);
+CREATE INDEX onward_audit_ref_idx ON onward_audit (ref, at, number);
+CREATE INDEX onward_audit_who_idx ON onward_audit (who, at, number);
+CREATE INDEX onward_audit_at_idx ON onward_audit (at, number);
 
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
 CREATE TABLE onward_schedules (

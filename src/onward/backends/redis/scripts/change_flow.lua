@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Close, cancel or retry a flow, or take the next step of what a look has left.  Answers whether that was done, whether a step
 -- is left, and how many jobs its last retry has replayed; or -1: no script wrote this flow.
-local now, id, verb, reason = instant(A[1]), A[2], A[3], A[4]
+local now, id, verb, reason, entries = instant(A[1]), A[2], A[3], A[4], A[5]
 
 even_if_full()
 local flow = flows.read(id)
@@ -46,6 +46,8 @@ is_lenient = true
 if verb == 'retry' and is_completed() then return {1, 0, 0} end
 if verbs[verb]() == false then return {0, 0, tonumber(redis.call('HGET', P .. flow.key, 'retried') or 0) or 0} end
 if verb ~= 'retry' then flows.look_at(flow, now) end
+audit.store(entries, {})
+flush()
 flush_counts()
 wake()
 return {1, state.unswept and 1 or 0, tonumber(redis.call('HGET', P .. flow.key, 'retried') or 0) or 0}

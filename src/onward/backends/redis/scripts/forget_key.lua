@@ -1,6 +1,6 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, holds
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, holds
 -- Free an idempotency key that a success confirmed.  What it was, and the job that it points to.
-local now, key = instant(A[1]), 'once:' .. A[2]
+local now, key, entries = instant(A[1]), 'once:' .. A[2], A[3]
 
 even_if_full()
 local pointer = pointer_of(key)
@@ -13,5 +13,6 @@ end
 if pointer.till <= now then return {FREE, ''} end
 hash('holds', key, false)
 zset('confirmed', key, false)
+audit.store(entries, {})
 flush()
 return {DONE, pointer.id}

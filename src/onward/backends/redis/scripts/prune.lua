@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing, limits
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing, limits
 -- One batch of a walk over the finished jobs by id, and of one over gates: those that say nothing any more are dropped.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
-local queue, dry_run, gates_cursor = A[7], A[8], A[9]
+local queue, dry_run, gates_cursor, audit_kept_for = A[7], A[8], A[9], A[10]
 
 even_if_full()
 for _, key in ipairs(dry_run and {} or redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
@@ -16,6 +16,7 @@ for at = 1, #gates[2], 2 do
   if limits.is_idle(limits.gate(gates[2][at]), now) then hash('gates', gates[2][at], false) end
 end
 
+if not dry_run then audit.drop_old(now - audit_kept_for, limit) end
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
 local records, removed = finished_among(ids), {}
 for _, id in ipairs(ids) do

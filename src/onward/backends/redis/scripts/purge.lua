@@ -1,6 +1,6 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing
 -- Remove these finished jobs for good, tombstones excepted.
-local ids = A[1]
+local ids, entries = A[1], A[2]
 
 even_if_full()
 local records, removed = finished_among(ids), 0
@@ -11,6 +11,7 @@ for _, id in ipairs(ids) do
     removed = removed + 1
   end
 end
+if removed > 0 then audit.store(entries, {}) end
 flush()
 flows.drop_empty()
 flush_counts()

@@ -17,9 +17,12 @@ local function leases_of(name)
 end
 
 even_if_full()
+deaths.workers = {}  -- by the sessions that are ended here
 local dead = owner and {owner} or redis.call('ZRANGEBYSCORE', P .. 'expiry', '-inf', now)
 for _, name in ipairs(dead) do
   if owner or not queue or #leases_of(name) > 0 then
+    local about = unpacked(hget('sessions', name) or '')
+    deaths.workers[name] = type(about) == 'table' and type(about[6]) == 'string' and about[6]
     hash('sessions', name, false)
     zset('expiry', name, false)
   end
@@ -37,7 +40,7 @@ for _, lease in ipairs(begun or {}) do started[lease[1]] = lease[2] end
 local function give_back(record)
   local crashed, to = not started or started[record.id] == record[DELIVERY], AVAILABLE
   if crashed then
-    to = crash(record, now, cause)
+    to = crash(record, now, cause, deaths.workers[record[OWNER]])
   else
     record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1
     if record[CANCEL_REASON] then

@@ -11,6 +11,7 @@ local has_lane = kind == 'lanes' or kind == 'running'
 
 local function id_in(member)
   if has_due then return sub(member, 9) end
+  if kind == 'deaths' then return string.match(member, '^[^%z]*%z[^%z]*%z(.*)$') or member end
   local ends = has_lane and string.find(member, '\0', 1, true)
   return ends and #member > ends + 8 and sub(member, ends + 9) or member
 end
@@ -19,6 +20,7 @@ end
 local function belongs(id, member, raw)
   if not is_live(raw) then
     local record = taken_apart(id, raw, decode_finished)
+    if record and kind == 'deaths' then return record.died and member == deaths.member(record) end
     if record and kind == 'finished' then
       return is(record, IS_MEMBER) and name == flows.finished(record)
     end
@@ -26,7 +28,7 @@ local function belongs(id, member, raw)
   end
   local record = job(id)
   if not record then return false end
-  if kind == 'ended' or kind == 'tombs' or kind == 'finished' then return hget('older', id) and true end
+  if kind == 'ended' or kind == 'tombs' or kind == 'finished' or kind == 'deaths' then return hget('older', id) and true end
   index(record, now)
   local members = (is_set and sets or zsets)[name]
   return kind == 'live' or (members and members[member] ~= nil)

@@ -10,11 +10,14 @@ local TYPES = {
   queues = 'zset', expiry = 'zset', confirmed = 'zset', ready = 'zset', later = 'zset', expiring = 'zset',
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
   paused_at = 'hash', lanes = 'zset', booked = 'zset', running = 'zset', limits = 'hash', gates = 'hash',
+  audit = 'hash', audited = 'zset', audit_job = 'zset', audit_who = 'zset', audit_ref = 'zset', audit_number = 'string',
   series = 'zset', series_data = 'hash', flow = 'hash', flows = 'zset', members = 'zset', waiting = 'zset', finished = 'zset',
+  deaths = 'zset',
 }
 
 local HAS_NO_SCORES = {
   lanes = true, running = true, flows = true, members = true, waiting = true, finished = true,
+  deaths = true,
 }
 
 -- Whether there were any.

@@ -17,6 +17,7 @@ for at = 1, #scanned[2], 2 do
     if key and not hget('unique', key) then hash('unique', key, id) end
   elseif record then
     zset(record[TOMB] == 1 and 'tombs' or 'ended:' .. record[STATE], id, 0)
+    if record.died then zset('deaths', deaths.member(record), 0) end
     if is(record, IS_MEMBER) and record[TOMB] == 0 then zset(flows.finished(record), id, 0) end
   end
 end

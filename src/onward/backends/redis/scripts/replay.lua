@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, removing
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking, removing
 -- Replay these discarded or cancelled jobs.  For each, answers that it was done, or what prevents it; and names flows of which
 -- steps are left.
-local now, ids, is_fresh = instant(A[1]), A[2], A[3]
+local now, ids, is_fresh, entries = instant(A[1]), A[2], A[3], A[4]
 
 load(ids)
 local records, answers, replayed = finished_among(ids), {}, {}  -- nodes of flows of which jobs are replayed
@@ -42,6 +42,14 @@ end
 for _, answer in ipairs(answers) do
   local raw = next(replayed) and answer[2] == '' and hget('jobs', answer[1])
   if raw and not is_live(raw) then answer[2] = decode_finished(answer[1], raw)[REASON] or 'ended again' end
+end
+if entries then
+  local changed = {}
+  for _, answer in ipairs(answers) do
+    if answer[2] == '' then changed[#changed + 1] = answer[1] end
+  end
+  if #changed > 0 then audit.store(entries, changed) end
+  flush()
 end
 flush_counts()
 wake()

@@ -54,6 +54,7 @@ local function set_aside(letter)
   hash('jobs', id, record)
   zset('ended:' .. DISCARDED, id, 0)
   local now_dead = decode_finished(id, record)
+  if now_dead.died then zset('deaths', deaths.member(now_dead), 0) end
   if is(now_dead, IS_MEMBER) then
     zset('members:' .. flows.place(now_dead), old, false)
     flows.lose('members:' .. flows.place(now_dead), old)

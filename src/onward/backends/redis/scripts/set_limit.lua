@@ -1,7 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, limits
 -- Choose the bounds of a limit, or drop it.  False: there is no such limit, and none was to be made.  A queue's without bounds is
 -- dropped, too.
-local field, chosen, is_new, is_dropped = A[1], A[2], A[3], A[4]
+local field, chosen, is_new, is_dropped, entries = A[1], A[2], A[3], A[4], A[5]
 
 local raw = redis.call('HGET', P .. 'limits', field)
 if not raw and not is_new then return 0 end
@@ -17,5 +17,7 @@ else
 end
 limits.refill(field, raw, row)
 if queue then limits.mark(queue) end
+audit.store(entries, {})
+flush()
 limits.wake_all()
 return 1

@@ -1,6 +1,7 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, notes
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, notes
 -- Store a signal, and make the job due if it waits for it.  Answers state, stored, woken, full.
 local now, id, name, again, most, most_bytes, value = instant(A[1]), A[2], '!' .. A[3], A[4], A[5], A[6], ARGV[2]
+local entries = A[7]
 
 local record = job(id)
 if not record then
@@ -24,6 +25,7 @@ if stored then
   if count >= most or size > most_bytes then return {state, 0, 0, 1} end
   -- A value that replaces another keeps its time: a wait that heard the first one has not timed out.
   redis.call('HSET', key, name, (before and before:sub(1, 8) or due(now)) .. value)
+  audit.store(entries, {id})
 end
 local woken = wake_signalled(record, now)
 flush()

@@ -1,6 +1,8 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
--- What a look asks for, at one moment: the counts, the place of one job, rows of samples.
+-- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
+-- What a look asks for, at one moment: the counts, the place of one job, rows of samples, a page of the audit trail, the groups
+-- of dead jobs.
 local now, most_queues, lines, place_of, at_most, span = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+local page, most_groups = A[7], A[8]
 
 -- Since when the first job of each line of a queue is due: of each rank, and of each lane besides.
 local function oldest_due(queue)
@@ -112,6 +114,31 @@ local function place()
   return {found, record[STATE] ~= EXECUTING and min(ahead(record), at_most) or 0, holders(record), limits_over(record)}
 end
 
+local function death_of(member)
+  local job_name, fingerprint, id = string.match(member, '^([^%z]*)%z([^%z]*)%z(.*)$')
+  local raw = id and finished_record(id)
+  local record = raw and taken_apart(id, raw, decode_finished)
+  if not record then error('DAMAGED records') end
+  return job_name, fingerprint, id, string.format('%.0f', record[ENDED])
+end
+
+-- From group to group along the index: the jobs between are passed over.
+local function groups()
+  local key, found, from = P .. 'deaths', {}, '-'
+  while #found < most_groups do
+    local member = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, 1)[1]
+    if not member then break end
+    local job_name, fingerprint, first, first_at = death_of(member)
+    local group = job_name .. '\0' .. fingerprint
+    local low, high = '[' .. group .. '\0', '(' .. group .. '\1'
+    local _, _, last, last_at = death_of(redis.call('ZREVRANGEBYLEX', key, high, low, 'LIMIT', 0, 1)[1])
+    local counted = min(redis.call('ZLEXCOUNT', key, low, high), at_most)
+    found[#found + 1] = {job_name, fingerprint, counted, first, first_at, last, last_at}
+    from = '[' .. group .. '\1'
+  end
+  return found
+end
+
 -- Names and values, one after the other.
 local function series()
   local members = redis.call('ZRANGEBYSCORE', P .. 'series', span[1], '(' .. span[2], 'LIMIT', 0, at_most)
@@ -122,4 +149,5 @@ end
 
 return {
   string.format('%.0f', now), most_queues and overview() or false, place_of and place() or false, span and series() or false,
+  page and audit.page(unpack(page)) or false, most_groups and groups() or {},
 }

@@ -99,6 +99,7 @@ CREATE TABLE onward_finished (
     cost INTEGER,
     flow TEXT,
     node TEXT,
+    fingerprint TEXT,                               -- of a discarded job: that of its newest run; null in all others
     reason TEXT,
     progress BLOB,
     result BLOB,
@@ -111,6 +112,8 @@ CREATE INDEX onward_finished_discarded_idx ON onward_finished (id, state) WHERE 
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id, state) WHERE state = 'cancelled';
 CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id, sealed) WHERE sealed IS NULL;
 CREATE INDEX onward_finished_flow_idx ON onward_finished (flow, node, state, id) WHERE flow IS NOT NULL;
+-- Dead jobs by group.
+CREATE INDEX onward_finished_deaths_idx ON onward_finished (job, fingerprint, id) WHERE fingerprint IS NOT NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
@@ -122,6 +125,8 @@ CREATE TABLE onward_attempts (
     at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
     owner TEXT,                                     -- the session that ran it
+    ran_by TEXT,                                    -- host, pid and build of its worker, as JSON
+    fingerprint TEXT NOT NULL DEFAULT '',           -- the same for the same failure
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,
@@ -166,6 +171,24 @@ CREATE TABLE onward_notes (
     value BLOB NOT NULL,
     PRIMARY KEY (job_id, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Who did what by hand.  Entries go with their job; those of no job are kept for 90 days.
+CREATE TABLE onward_audit (
+    number INTEGER PRIMARY KEY,                     -- the order of entries of one instant
+    job_id TEXT NOT NULL,                           -- '': it is about no job
+    at INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    act TEXT NOT NULL,
+    detail TEXT NOT NULL,                           -- the reason that was given
+    ref TEXT NOT NULL,                              -- a queue, a schedule, a flow, a larger act; or ''
+    signature TEXT NOT NULL,
+    CHECK (at BETWEEN 0 AND 253402300799999999)
+) STRICT;
+
+CREATE INDEX onward_audit_job_idx ON onward_audit (job_id, at);
+CREATE INDEX onward_audit_ref_idx ON onward_audit (ref, at);
+CREATE INDEX onward_audit_who_idx ON onward_audit (who, at);
+CREATE INDEX onward_audit_at_idx ON onward_audit (at);
 
 -- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
 CREATE TABLE onward_schedules (

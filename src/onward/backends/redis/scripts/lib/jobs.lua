@@ -137,6 +137,14 @@ local function free_key(record)
   end
 end
 
+-- Dead jobs by group.
+local deaths = {}
+
+-- Where a dead job stands among those of its group.
+function deaths.member(record)
+  return fixed(record)[FIELD.JOB] .. '\0' .. record.died .. '\0' .. record.id
+end
+
 -- Out of the indexes of the finished.
 local function forget_finished(id, raw)
   local old = decode_finished(id, raw)
@@ -145,14 +153,15 @@ local function forget_finished(id, raw)
   else
     zset('ended:' .. old[STATE], id, false)
     count(old[QUEUE], old[STATE], -1)
+    if old.died then zset('deaths', deaths.member(old), false) end
     if is(old, IS_MEMBER) then flows.forget(old) end
   end
   hash('results', id, false)
   return old
 end
 
--- Among the finished.  A tombstone keeps no sealed bytes.
-local function finish(record, state, now, reason, result, tomb, ran)
+-- Among the finished.  A tombstone keeps no sealed bytes.  `died`: the fingerprint of a job that is discarded.
+local function finish(record, state, now, reason, result, tomb, ran, died)
   local id = record.id
   unindex(record)
   free_key(record)
@@ -174,8 +183,9 @@ local function finish(record, state, now, reason, result, tomb, ran)
   record[CANCEL_REASON] = nil
   jobs[id] = false
   zset('live', id, false)
-  hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))
-  record[STATE] = state
+  hash('jobs', id, patch(state, now, reason, tomb, ran, died) .. encode(record))
+  record[STATE], record.died = state, died
+  if died then zset('deaths', deaths.member(record), 0) end
   ended = ended + 1
   if is(record, IS_MEMBER) then flows.ended(record, tomb) end
   if tomb then

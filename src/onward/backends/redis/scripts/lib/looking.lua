@@ -77,7 +77,7 @@ do
     if is(record, IS_MEMBER) and flows.knows(record) then flows.wait(record, 0, true) end
     record[ATTEMPTS], record[CRASHES], record[INTERRUPTIONS], record[WAITS] = 0, 0, 0, 0
     record[STARTED], record[PARKED_SINCE], record[OWNER] = nil, nil, nil
-    record[SPENT], record[ENDED], record[REASON] = nil, nil, nil
+    record[SPENT], record[ENDED], record[REASON], record.died = nil, nil, nil, nil
     jobs[id] = record
     index(record, now)
     count(record[QUEUE], record[STATE], 1)

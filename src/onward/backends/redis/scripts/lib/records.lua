@@ -92,8 +92,9 @@ local function encode(record)
     .. ARRAY.rest .. cmsgpack.pack(unpack(record, QUEUE, SPENT)) .. record[FIXED]
 end
 
-local function patch(state, now, reason, tomb, ran)
-  local packed = ARRAY.patch .. cmsgpack.pack(state, now, reason, tomb and 1 or 0, ran and 1 or 0)
+local function patch(state, now, reason, tomb, ran, died)
+  local packed = (died and ARRAY.death or ARRAY.patch) .. cmsgpack.pack(state, now, reason, tomb and 1 or 0, ran and 1 or 0)
+  if died then packed = packed .. cmsgpack.pack(died) end
   return struct.pack(FORMAT.length, #packed) .. packed
 end
 
@@ -104,10 +105,11 @@ end
 local function decode_finished(id, raw)
   local length = struct.unpack(FORMAT.length, raw)
   local record = decode(id, sub(raw, FROM.patch + length), true)
-  local _, state, now, reason, tomb, ran = cmsgpack.unpack_limit(raw, 5, FROM.patch)
-  record[STATE], record[ENDED], record[REASON], record[TOMB] = state, now, reason, tomb
+  local fields = sub(raw, FROM.patch, FROM.patch) == ARRAY.death and 6 or 5
+  local _, state, now, reason, tomb, ran, died = cmsgpack.unpack_limit(raw, fields, FROM.patch)
+  record[STATE], record[ENDED], record[REASON], record[TOMB], record.died = state, now, reason, tomb, died
   assert(is_within(state, COMPLETED, CANCELLED) and is_within(now, 0, LAST_INSTANT) and is_text(reason)
-    and is_within(tomb, 0, 1), 'the end of a record is damaged')
+    and is_within(tomb, 0, 1) and is_text(died), 'the end of a record is damaged')
   record[ATTEMPTS] = record[ATTEMPTS] + ran
   return record
 end

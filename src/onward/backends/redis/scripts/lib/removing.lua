@@ -52,6 +52,7 @@ local function forget(id, raw)
     hash('sealed', id, false)
     hash('progress', id, false)
     redis.call('DEL', P .. 'notes:' .. id)
+    audit.forget(id)
   end
   redis.call('DEL', P .. 'runs:' .. id)
   return old
@@ -79,5 +80,6 @@ local function drop_live(record)
     hash('sealed', id, false)
     hash('progress', id, false)
     redis.call('DEL', P .. 'runs:' .. id, P .. 'notes:' .. id)
+    audit.forget(id)
   end
 end

@@ -3,7 +3,7 @@
 -- Places in a settlement.
 local S = {
   ID = 1, TOKEN = 2, OWN = 3, MOVE = 4, RAN = 5, RESULT = 6, DROP = 7, REASON = 8, DELAY = 9, WAITS = 10, FAILURE = 11,
-  DURATION = 12, SPENT = 13, LETTER = 14, AWAITS = 15, NOTES = 16, GATE = 17,
+  DURATION = 12, SPENT = 13, LETTER = 14, AWAITS = 15, NOTES = 16, GATE = 17, BY = 18,
 }
 
 local TARGETS = {
@@ -12,16 +12,26 @@ local TARGETS = {
 }
 local ALREADY, LOST, GONE = 10, 20, 21  -- an answer is the state gone to, ALREADY plus that state, or one of these
 
-local UNEXPLAINED = {'Failure', 'no details were given', ''}
+deaths.unexplained = {'Failure', 'no details were given', '', 'unexplained'}
 
-local function note_run(record, move, to, failure, now, duration)
+local function note_run(record, move, to, failure, now, duration, by)
   hash('runs:' .. record.id, record[DELIVERY], cmsgpack.pack({
     record[DELIVERY], record[ATTEMPTS] + 1, move, to, now, duration, failure[1], failure[2], failure[3],
-    record[OWNER] or '',
+    record[OWNER] or '', failure[4], by or '',
   }))
 end
 
-local function crash(record, now, cause)
+-- The fingerprint of the newest record of a run.
+function deaths.newest(id)
+  local newest
+  for _, token in ipairs(redis.call('HKEYS', P .. 'runs:' .. id)) do
+    if not newest or (tonumber(token) or 0) > (tonumber(newest) or 0) then newest = token end
+  end
+  local run = newest and unpacked(redis.call('HGET', P .. 'runs:' .. id, newest))
+  return type(run) == 'table' and type(run[11]) == 'string' and run[11]
+end
+
+local function crash(record, now, cause, by)
   record[CRASHES] = record[CRASHES] + 1
   local crashes, to = record[CRASHES], RETRYABLE
   if record[CANCEL_REASON] then
@@ -29,11 +39,12 @@ local function crash(record, now, cause)
   elseif crashes >= fixed(record)[FIELD.MAX_CRASHES] then
     to = DISCARDED
   end
-  note_run(record, 'crashed', to, {'Crash', cause, ''}, now, 0)
+  note_run(record, 'crashed', to, {'Crash', cause, '', 'crashed'}, now, 0, by)
   if to == CANCELLED then
     finish(record, to, now, record[CANCEL_REASON])
   elseif to == DISCARDED then
-    finish(record, to, now, string.format('crashed %d %s: %s', crashes, crashes == 1 and 'time' or 'times', cause))
+    local reason = string.format('crashed %d %s: %s', crashes, crashes == 1 and 'time' or 'times', cause)
+    finish(record, to, now, reason, nil, nil, nil, 'crashed')
   else
     local pause = crashes <= 1 and 0 or min(10 * 2 ^ min(crashes - 2, 10), 600) * 1000000
     place(record, to, now, {[AT] = now + pause})
@@ -84,11 +95,11 @@ local function settle_one(settlement, owner, now)
       or record[DELIVERY] ~= settlement[S.TOKEN] or record[OWNER] ~= owner then
     return classify(settlement)
   end
-  if move == 'crashed' then return crash(record, now, settlement[S.REASON]), record end
+  if move == 'crashed' then return crash(record, now, settlement[S.REASON], settlement[S.BY]), record end
   local turned = record[CANCEL_REASON] and move ~= 'ack'
   local state = turned and CANCELLED or TARGETS[move]
   if settlement[S.FAILURE] or move == 'nack' then
-    note_run(record, move, state, settlement[S.FAILURE] or UNEXPLAINED, now, settlement[S.DURATION])
+    note_run(record, move, state, settlement[S.FAILURE] or deaths.unexplained, now, settlement[S.DURATION], settlement[S.BY])
   end
   if move == 'release' then record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1 end
   if state >= COMPLETED then
@@ -96,7 +107,13 @@ local function settle_one(settlement, owner, now)
     if state ~= TARGETS[move] then reason = record[CANCEL_REASON] end
     local result = settlement[S.RESULT] and ARGV[settlement[S.RESULT]]
     local tomb = settlement[S.DROP] and not (is(record, IS_MEMBER) and flows.knows(record))
-    finish(record, state, now, reason, result, tomb, settlement[S.RAN])
+    local died
+    if state == DISCARDED then
+      local failure = settlement[S.FAILURE]
+      died = failure and failure[4] or not failure and deaths.newest(record.id) or ''
+      died = died ~= '' and died or deaths.unexplained[4]
+    end
+    finish(record, state, now, reason, result, tomb, settlement[S.RAN], died)
   else
     if settlement[S.RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
     put_back(record, settlement, state, now)
