@@ -452,9 +452,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/attempt/prepare.py",
-                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
+                '    if has_waited(lease, runtime):\n        failure = stated("UnknownJob", reason, UNKNOWN)\n',
                 "    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n"
-                '    if has_waited(lease, runtime):\n        failure = Failure("UnknownJob", reason)\n',
+                '    if has_waited(lease, runtime):\n        failure = stated("UnknownJob", reason, UNKNOWN)\n',
             ),
         ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),

@@ -128,6 +128,10 @@ class TestTable:
         assert max(map(measure, plain[:5])) <= 60  # what has longer words, such as a path, is not cut
 
 
+def _mended(message: str) -> None:
+    """Do what failed before."""
+
+
 @pytest.mark.promise("S159")
 class TestStories:
     """One story for each check: it does not pass, what it says is typed, and it passes."""
@@ -210,6 +214,18 @@ class TestStories:
 
         passes("known")
         assert job.result(30) == "welcome"
+
+    def test_dying(self, jobs, kill, does_not_pass, type_fix, passes):
+        kill("one", job="charge")
+
+        fix = does_not_pass("dying", "warn")
+
+        assert fix == "onward dead canary --job charge"
+        with Onward(jobs.settings.url) as mended:
+            mended.job(name="charge")(_mended)
+            with mended.worker():
+                type_fix(fix)
+        passes("dying")
 
     def test_crashing(self, jobs, app, worker, does_not_pass, type_fix, passes, eventually):
         job = jobs.enqueue("die", queue="mail")

@@ -167,7 +167,7 @@ class TestOnePicture:
         ran = onward("top", "--interval", "0.1")
 
         assert [line.split() for line in ran.out.splitlines()[4:] if line] == [
-            ["health", "12", "checks,", "all", "fine"],
+            ["health", "13", "checks,", "all", "fine"],
             ["deaths", "none"],
             ["QUEUE", "none"],
             ["WORKER", "none:", "`onward", "worker", "MODULE:ATTRIBUTE`", "starts", "one"],
@@ -559,7 +559,7 @@ class TestLive:
 
         top.type("d")
 
-        top.wait_for("DIED", "charge", "RuntimeError: the card was declined", "⏎ back")
+        top.wait_for("DEAD", "charge", "RuntimeError", "onward dead canary --job charge", "⏎ back")
 
     def test_h_shows_the_checks_and_what_to_type(self, live, past):
         past.enqueue("send", queue="mail")

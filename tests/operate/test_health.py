@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import Onward
-from onward.backend import Check, QueueCounts, Session, SessionState, StoredJob
+from onward.backend import Check, Death, DeathGroup, QueueCounts, Session, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.contract.description import WorkerDescription
 from onward.errors import Unsupported
 from onward.job.states import LIVE, State
 from onward.operate.health.changes import compare
-from onward.operate.health.findings import Findings, HealthSettings, ScheduleFinding
+from onward.operate.health.findings import DyingGroup, Findings, HealthSettings, ScheduleFinding
 from onward.operate.health.rules import RULES, checks
 from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
@@ -145,6 +145,21 @@ class TestJobs:
 
         assert told(found("known", waiting=[job], sessions=[a_worker()])) == ("warn", f"onward job retry {job.id}")
 
+    def test_deaths_of_a_new_kind_warn_and_ten_times_as_many_fail(self):
+        def died(count, *, first_ago, lately, looked_at=None):
+            first, last = Death(f"{1:032x}", NOW - first_ago), Death(f"{2:032x}", NOW)
+            group = DeathGroup(job="send", fingerprint="3fa9c2d1e0b7", count=count, first=first, last=last)
+            return found("dying", dying=[DyingGroup(group, lately, looked_at or count, "Timeout", "v2")])
+
+        fix = "onward dead canary --job send  # once the cause is fixed"
+        assert told(died(1, first_ago=HOUR, lately=1)) == ("warn", fix)
+        assert "1 job 'send' has died of Timeout within 1 h, first in build v2" in died(1, first_ago=0, lately=1).detail
+        assert died(3, first_ago=HOUR + 1, lately=2).status == "ok"
+        assert died(10, first_ago=2 * HOUR, lately=8).status == "ok"
+        assert told(died(10, first_ago=2 * HOUR, lately=9)) == ("fail", fix)
+        assert died(5_000, first_ago=2 * HOUR, lately=100, looked_at=100).status == "fail"
+        assert died(10, first_ago=2 * HOUR, lately=9).about == ("send 3fa9c2d1e0b7",)
+
     def test_the_culprit_of_crashes_is_named(self):
         once, twice = a_job(1, job="a", crashes=1), a_job(2, job="b", crashes=2)
 
@@ -252,6 +267,9 @@ FAILING = {
         a_worker("c", expires_in=-90, leases=1),
     ],
     "schedules": [ScheduleFinding("nightly", "runtime", 0, NOW - HOUR)],
+    "dying": [
+        DyingGroup(DeathGroup(job="x", fingerprint="f", count=9, first=Death("a", NOW), last=Death("b", NOW)), 9, 9)
+    ],
     "here": NOW + MINUTE,
     "settings": HealthSettings(signing_key="k"),
 }

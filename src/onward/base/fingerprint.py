@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -118,5 +117,6 @@ def _below_its_root(file: str) -> str:
 
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-_LIBRARY = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")})
+# The standard library.  (`sysconfig` names it too, and takes longer to import than all of this package.)
+_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))

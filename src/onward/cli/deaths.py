@@ -14,8 +14,9 @@ from onward.operate.death_watch import last_error
 if TYPE_CHECKING:
     from onward.client.record import JobRecord
     from onward.operate.death_watch import Deaths
+    from onward.operate.deaths import DeathRecord
 
-__all__ = ["columns", "summary"]
+__all__ = ["columns", "group_columns", "summary"]
 
 
 def summary(deaths: Deaths, *, dead: str, expired: int) -> StyledLine:
@@ -43,4 +44,17 @@ def columns(now: datetime) -> Sequence[Column[JobRecord]]:
         Column("RUNS", lambda record: str(record.attempts + record.crashes), right=True),
         Column("LAST ERROR", last_error, style="red", flexible=True),
         Column("ID", lambda record: record.id, style="dim", useful=True),
+    )
+
+
+def group_columns(now: datetime) -> Sequence[Column[DeathRecord]]:
+    return (
+        Column("DEAD", lambda group: f"{group.count:,}{'+' if group.or_more else ''}", style="bold red", right=True),
+        Column("JOB", lambda group: group.job, style="bold", flexible=True),
+        Column("OF", lambda group: group.kind or group.fingerprint, style="red", flexible=True),
+        Column("LAST", lambda group: ago(group.last, now)),
+        Column("FIRST", lambda group: ago(group.first, now), useful=True),
+        Column("PLACE", lambda group: group.place or "", flexible=True, useful=True),
+        Column("BUILDS", lambda group: ", ".join(group.builds), style="dim", useful=True),
+        Column("GROUP", lambda group: group.fingerprint, style="dim", useful=True),
     )

@@ -29,7 +29,7 @@ KEYS = (
     ("⏎", "stack", "the Python stack of the running job"),
     ("w", "why", "why the job, or the first job of the queue, is where it is, and what to type"),
     ("h", "health", "all checks, and what to type"),
-    ("d", "deaths", "the jobs that died last, and what killed them"),
+    ("d", "deaths", "the dead jobs, by what killed them"),
     ("/", "filter", "show only queues and jobs with these characters in their names"),
     ("p", "pause", "pause the chosen queue, or resume it; asks first"),
     ("?", "keys", "this list"),
@@ -104,12 +104,22 @@ def checks_panel(checks: Sequence[Check] | None) -> Panel:
     return Panel("health", lambda width: list(health.lines(ordered, width)))
 
 
-def deaths_panel(look: WatchedStore | None) -> Panel:
-    """Return the jobs that died last, with what killed them."""
+def deaths_panel(app: Onward, look: WatchedStore | None) -> Panel:
+    """Return the dead jobs in groups, by what killed them; and those that died last."""
     if look is None or not look.deaths.jobs:
         return _told("deaths", "no job is dead", "green")
-    table = deaths.columns(look.at)
-    return Panel("deaths", lambda width: list(Table(table, width=width).page(look.deaths.jobs)))
+    try:
+        groups = app.dead_letters.groups() if app.backend.capabilities.groups_deaths else ()
+    except OnwardError as error:
+        return _told("deaths", str(error), "yellow")
+
+    def lines(width: int) -> list[StyledLine]:
+        told = list(Table(deaths.group_columns(look.at), width=width).page(groups))
+        if told:
+            told += [[], [("do       ", "dim"), (f"onward dead canary --job {groups[0].job}", "bold")], []]
+        return [*told, *Table(deaths.columns(look.at), width=width).page(look.deaths.jobs)]
+
+    return Panel("deaths", lines)
 
 
 def keys_panel() -> Panel:

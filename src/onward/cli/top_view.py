@@ -57,7 +57,7 @@ class TopView:
         self._said: tuple[str, float] = ("", 0.0)  # and until when
         self._panels: dict[str, Callable[[], Panel]] = {
             "h": lambda: checks_panel(None if self._look is None else self._look.checks),
-            "d": lambda: deaths_panel(self._look),
+            "d": lambda: deaths_panel(self._app, self._look),
             "?": keys_panel,
         }
 

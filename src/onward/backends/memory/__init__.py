@@ -2,7 +2,7 @@
 
 Only `backends.opening`, `backends.sync` and tests import it, for `MemoryBackend`.  Read `store` (the tables), `backend`
 (the verbs, under one lock), `settling` (how leases end), `lanes` (limits), `flows` with `flow_tables`; then
-`inspection`, `overview`, `notes`, `schedules` and `transfer`.
+`inspection`, `overview`, `deaths`, `audit`, `samples`, `notes`, `schedules` and `transfer`.
 """
 
 from onward.backends.memory.backend import MemoryBackend

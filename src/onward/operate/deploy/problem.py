@@ -1,4 +1,4 @@
-"""One kind of trouble that a build has with waiting jobs: how many it concerns, and what mends it."""
+"""One kind of trouble that a build has with waiting jobs: how many it concerns, and what fixes it."""
 
 from __future__ import annotations
 

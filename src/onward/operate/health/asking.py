@@ -11,8 +11,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from onward.backend import Backend, Check, Health, Inspection, Look, Query, ScheduleRow, Schedules, StoredJob
-from onward.base.clock import Clock
+from onward.backend import (
+    Backend,
+    Check,
+    DeathGroup,
+    Health,
+    Inspection,
+    Look,
+    Query,
+    ScheduleRow,
+    Schedules,
+    Snapshot,
+    StoredJob,
+)
+from onward.base.clock import SECOND, Clock
 from onward.client.auditing import Auditor, AuditRecord
 from onward.client.schedules import ScheduleWriter
 from onward.contract.description import WorkerDescription
@@ -21,7 +33,7 @@ from onward.flow.schedule import timetable_of
 from onward.job.envelope import Sealed, open_sealed
 from onward.job.registry import Registry
 from onward.job.states import LIVE, State
-from onward.operate.health.findings import Findings, HealthSettings, ScheduleFinding
+from onward.operate.health.findings import DyingGroup, Findings, HealthSettings, ScheduleFinding
 from onward.operate.health.queues import is_forgotten
 from onward.operate.health.rules import checks
 from onward.operate.why.case import Described
@@ -78,7 +90,7 @@ class HealthChecker:
     def findings(self) -> Findings:
         """Return what the checks need, and no more."""
         asked = self._clock.micros()
-        seen = self._inspection.look(Look(counts=True))
+        seen = self._inspection.look(Look(counts=True, deaths=self._backend.capabilities.groups_deaths))
         answered = self._clock.micros()
         running = self._list(_RUNS, {State.EXECUTING})
         first, last = self._list(_ENDS, LIVE), self._list(_ENDS, LIVE, newest_first=True)
@@ -97,6 +109,7 @@ class HealthChecker:
             timeouts={job.id: timeout for job in running if (timeout := self._timeout(job)) is not None},
             waiting=waiting,
             schedules=self._schedules_found(),
+            dying=self._dying(seen),
             settings=self._settings,
         )
         return replace(found, explained=self._explained(found), pauses=self._pauses(found))
@@ -122,6 +135,31 @@ class HealthChecker:
         """Return why the first due job of each late queue waits, and why one job of each parked name does."""
         ids = [*islice(_first_of_late(found), _EXPLAINED), *islice(_first_parked(found), _EXPLAINED)]
         return {job_id: self._explainer.why(job_id) for job_id in ids}
+
+    def _dying(self, seen: Snapshot) -> list[DyingGroup]:
+        """Return the largest groups of deaths to which one was added lately, each with how many of its last died lately."""
+        since = seen.now - round(self._settings.died_within * SECOND)
+        lately = sorted((each for each in seen.deaths if each.last.at >= since), key=lambda each: -each.count)
+        return [self._group(each, since) for each in lately[:_EXPLAINED]]
+
+    def _group(self, group: DeathGroup, since: int) -> DyingGroup:
+        query = Query(
+            states=frozenset({State.DISCARDED}),
+            job=group.job,
+            fingerprint=group.fingerprint,
+            limit=_ENDS,
+            newest_first=True,
+        )
+        last = self._inspection.list(query)
+        first = self._inspection.get_many([group.first.id])
+        ran_by = first[0].runs[-1].by if first and first[0].runs else None
+        return DyingGroup(
+            group=group,
+            lately=sum((job.finished_at or 0) >= since for job in last),
+            looked_at=len(last),
+            kind=last[0].runs[-1].failure.kind if last and last[0].runs else "",
+            build="" if ran_by is None else ran_by.build,
+        )
 
     def _pauses(self, found: Findings) -> dict[str, AuditRecord]:
         """Return who has paused the queues that have been paused for long, where a store keeps an audit trail."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from onward.backend import Origin, QueueCounts, SessionState, StoredJob
+from onward.backend import DeathGroup, Origin, QueueCounts, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.base.names import serves
 from onward.client.auditing import AuditRecord
@@ -16,7 +16,7 @@ from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
 from onward.version import __version__
 
-__all__ = ["APPLICATION", "Findings", "HealthSettings", "ScheduleFinding", "renewed_at", "seconds_since"]
+__all__ = ["APPLICATION", "DyingGroup", "Findings", "HealthSettings", "ScheduleFinding", "renewed_at", "seconds_since"]
 
 APPLICATION = "MODULE:ATTRIBUTE"  # in a fix: the application that a worker runs, which a store does not know
 
@@ -33,6 +33,7 @@ class HealthSettings(NamedTuple):
     mixed_for: float = 1800.0  # two builds, or two releases
     clocks_apart: float = 2.0
     tick_late_for: float = 120.0
+    died_within: float = 3600.0
     signing_key: str = ""  # the id of the key that signs here; empty: none
     release: str = __version__
 
@@ -53,6 +54,16 @@ class ScheduleFinding(NamedTuple):
 _DEFAULTS = HealthSettings()
 
 
+class DyingGroup(NamedTuple):
+    """A group of dead jobs to which one was added lately."""
+
+    group: DeathGroup
+    lately: int  # how many of those that were enqueued last died lately
+    looked_at: int  # among how many
+    kind: str = ""  # of the last failure
+    build: str = ""  # of the worker that ran the first of them
+
+
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """A fleet and its store at one moment."""
@@ -68,6 +79,7 @@ class Findings:
     waiting: Sequence[StoredJob] = ()  # the live jobs that were enqueued first, and those that were enqueued last
     explained: Mapping[str, Reason] = field(default_factory=dict)  # of some jobs among them, by id
     schedules: Sequence[ScheduleFinding] = ()
+    dying: Sequence[DyingGroup] = ()  # the largest groups of deaths to which one was added within the hour
     pauses: Mapping[str, AuditRecord] = field(default_factory=dict)  # who paused a queue, of some that are
     settings: HealthSettings = _DEFAULTS
 

@@ -12,9 +12,10 @@ from onward.job.states import State
 from onward.operate.health.findings import APPLICATION, Findings
 from onward.operate.health.verdict import Problem, verdict
 
-__all__ = ["crashing", "known", "stuck"]
+__all__ = ["crashing", "dying", "known", "stuck"]
 
 _TWICE = 2  # crashes: one may be the machine's
+_TENFOLD = 10
 
 
 def known(found: Findings) -> Check:
@@ -59,6 +60,25 @@ def crashing(found: Findings) -> Check:
         fix = f"onward job cancel {job.id}"
         problems.append(Problem("fail" if job.crashes >= _TWICE else "warn", job.job, text, fix))
     return verdict("crashing", "no job that has ended a worker process waits", problems)
+
+
+def dying(found: Findings) -> Check:
+    """Check that no group of deaths is new, or has grown tenfold, within the hour."""
+    problems = []
+    within = spoken(found.settings.died_within)
+    for each in found.dying:
+        group = each.group
+        is_new = found.age(group.first.at) <= found.settings.died_within and each.lately == each.looked_at
+        has_grown = group.count >= _TENFOLD and each.lately * 10 >= each.looked_at * 9
+        if not is_new and not has_grown:
+            continue
+        of = f" of {each.kind}" if each.kind else ""
+        since = f", first in build {each.build}" if each.build else ""
+        text = f"{counted(group.count, f'job {group.job!r} has', f'jobs {group.job!r} have')} died{of}"
+        text += f" within {within}{since}" if is_new else f", at least nine of ten within {within}{since}"
+        fix = f"onward dead canary --job {group.job}  # once the cause is fixed"
+        problems.append(Problem("fail" if has_grown else "warn", f"{group.job} {group.fingerprint}", text, fix))
+    return verdict("dying", f"no group of deaths is new or has grown tenfold within {within}", problems)
 
 
 def stuck(found: Findings) -> Check:

@@ -15,6 +15,7 @@ RULES: tuple[Callable[[Findings], Check], ...] = (
     queues.late,
     queues.paused,
     jobs.known,
+    jobs.dying,
     jobs.crashing,
     jobs.stuck,
     workers.sessions,

@@ -87,7 +87,7 @@ def discarded(case: Case) -> Reason | None:
     error = f"  Its last error: {last.kind}: {last.message.splitlines()[0] if last.message else ''}" if last else ""
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
     fix = next(
-        (fix for word, fix in _FIXES.items() if word in why), "mend what it failed on, then `onward job retry {id}`"
+        (fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `onward job retry {id}`"
     )
     return Reason(
         code="discarded",
