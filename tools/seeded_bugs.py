@@ -39,6 +39,7 @@ OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
 BULK = "tests/application/test_bulk.py"
 EDITING = "tests/application/test_editing.py"
+AUDIT = "tests/application/test_audit.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -2630,6 +2631,114 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/application/test_filters.py::TestPages::test_a_search_stops_after_so_many_jobs_and_says_where_to_go_on",
         ),
+    ),
+    Mutant(
+        "M320",
+        "an act that changed nothing leaves an entry",
+        (
+            Edit(
+                "src/onward/contract/audit.py",
+                "        return []\n    return [\n",
+                "        changed = ()\n    return [\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_an_act_that_changed_nothing_leaves_no_entry[cancel]",),
+    ),
+    Mutant(
+        "M321",
+        "an entry is stored in a transaction of its own",
+        (
+            Edit(
+                "src/onward/backends/sql/audit.py",
+                "self._store_audit(tx, audit, changed(result))",
+                "self._write(lambda own: self._store_audit(own, audit, changed(result)))",
+            ),
+        ),
+        ("tests/application/test_audit_killed.py::test_both_are_there_or_neither_is[postgres-after]",),
+    ),
+    Mutant(
+        "M322",
+        "entries stay when their job is pruned",
+        (Edit(f"{SQLITE}/inspection.py", '            tx.ask("forget_audit", ids=list(doomed))\n', ""),),
+        (
+            f"{ON_SQLITE}::test_entries_are_pruned_with_their_job",
+            f"{ON_SQLITE}::test_entries_are_purged_with_their_job",
+        ),
+    ),
+    Mutant(
+        "M323",
+        "entries of jobs are dropped after ninety days, too",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql", "WHERE job_id = '' AND at <= :now - :kept_for", "WHERE at <= :now - :kept_for"
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_of_no_job_are_kept_for_ninety_days",),
+    ),
+    Mutant(
+        "M324",
+        "the signature of an entry does not bind its job",
+        (
+            Edit(
+                "src/onward/client/auditing.py",
+                "return entry.who, entry.act, entry.job_id, str(entry.at)",
+                "return entry.who, entry.act, str(entry.at)",
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_the_signature_of_one_job_is_none_for_another",),
+    ),
+    Mutant(
+        "M325",
+        "the secrets of a job are kept in a reason",
+        (Edit("src/onward/client/auditing.py", "            reason = scrub(reason)\n", "            scrub(reason)\n"),),
+        (f"{AUDIT}::TestWhatIsKept::test_the_secrets_of_a_job_are_not_in_a_reason[memory]",),
+    ),
+    Mutant(
+        "M326",
+        "a job that was asked to cancel before gets another entry",
+        (Edit(f"{SQLITE}/inspection.py", "[*(found.keys() - asked)] or None", "[*found] or None"),),
+        (f"{ON_SQLITE}::test_a_job_that_was_asked_to_cancel_before_is_not_changed_again",),
+    ),
+    Mutant(
+        "M327",
+        "entries are lost when their job goes to another store",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                '            self._insert(tx, "store_audit", audit_rows(entries))\n',
+                "",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_go_with_their_job_to_another_store",),
+    ),
+    Mutant(
+        "M328",
+        "a page of the audit trail on Redis begins with the last entry of the page before",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "local from = rank and rank + 1 or",
+                "local from = rank and rank or",
+            ),
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "struct.unpack('>I8', each) < number",
+                "struct.unpack('>I8', each) <= number",
+            ),
+        ),
+        (f"{ON_REDIS}::test_pages_go_from_the_newest_to_the_oldest",),
+    ),
+    Mutant(
+        "M329",
+        "an entry that was changed is not shown as altered",
+        (
+            Edit(
+                "src/onward/security/signing.py",
+                'return "verified" if is_right else "altered"',
+                'return "verified" if is_right else "unknown"',
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_an_entry_that_was_changed_is_shown_as_altered[who = 'bob']",),
     ),
     Mutant(
         "M350",

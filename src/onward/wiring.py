@@ -208,6 +208,7 @@ class Parts:
         self.dead_letters.triage = Triage(
             Canary(self.inspection, finder, self.bulk, acts=acts, explainer=self.explainer, records=records),
             Editor(self.inspection, self.client, self.keys, acts=acts, records=records, clock=self.clock),
+            finder,
         )
 
     def _known_settings(self) -> KnownSettings:

@@ -177,7 +177,7 @@ class TestMistakes:
             ("arg:3", 1, "write arg.user_id:42"),
             ("queue:a queue:b", 9, "queue is named twice"),
             ("queue.x:1", 1, "only arg has parts"),
-            ("group:3f*", 7, "a group is named whole"),
+            ("group:3f*", 7, "a group is named by its beginning"),
             ("x" * 2_001, 2_001, "it has 2,001 characters"),
             ("a " * 51, 101, "more than 50 words"),
         ],

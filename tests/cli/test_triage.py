@@ -183,6 +183,43 @@ class TestBulk:
         assert jobs.counts()[State.CANCELLED] == 500
 
 
+class TestGroups:
+    def test_dead_jobs_are_listed_in_groups(self, onward, kill):
+        kill("1", "2", queue="mail")
+        kill("3", queue="post", job="other")
+
+        heading, first, second = onward("dead", "groups").out.splitlines()
+
+        assert heading.split()[:4] == ["GROUP", "JOBS", "JOB", "ERROR"]
+        assert (first.split()[1:4], second.split()[1:4]) == (
+            ["2", "fail", "RuntimeError"],
+            ["1", "other", "RuntimeError"],
+        )
+        assert [line["job"] for line in onward("dead", "groups", "--queue", "post", "--json").json] == ["other"]
+        assert onward("dead", "groups", "--queue", "nothing").code == 6
+
+    def test_a_group_is_shown_replayed_and_purged(self, onward, jobs, kill):
+        ids = kill("1", "2", queue="mail")
+        other = kill("3", queue="mail", job="other")[0]
+        group = onward("dead", "groups", "--json").json[0]["fingerprint"]
+
+        shown = onward("dead", "show", "--group", group[:8], "--job", "fail")
+        assert shown.code == 0, shown.err
+        assert "RuntimeError: 2" in shown.out
+        assert all(each in shown.out for each in ids)
+        assert f"onward dead canary --group {group}" in shown.out
+        (line,) = onward("dead", "show", "--group", group, "--job", "fail", "--json").json
+        assert [each["id"] for each in line["samples"]] == ids[::-1]
+        assert [line["id"] for line in onward("dead", "list", "--group", group, "--job", "fail", "--json").json] == ids[
+            ::-1
+        ]
+        assert onward("dead", "replay", "--group", group, "--job", "fail").out == "replayed 2 dead jobs\n"
+        assert jobs.get(other).state is State.DISCARDED
+        assert onward("dead", "purge", "--group", group, "--job", "fail", "--yes").code == 6
+        assert onward("dead", "show", "--group", "ffffffffffff").code == 6
+        assert onward("dead", "show").code == 2
+
+
 class TestEdit:
     def test_a_dead_job_is_enqueued_with_other_arguments(self, onward, jobs, dead, app, shell):
         (old,) = dead(-1)

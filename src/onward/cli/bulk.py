@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onward.operate.acts import Act
     from onward.operate.bulk import Preview
 
-__all__ = ["DRY_RUN", "FILTER", "FILTER_HELP", "Wording", "filter_text", "run", "stopping"]
+__all__ = ["DRY_RUN", "FILTER", "FILTER_HELP", "Wording", "filter_text", "run", "sample", "shown_payload", "stopping"]
 
 _TOLD = 20
 
@@ -113,19 +113,20 @@ def _would(args: Namespace, preview: Preview, wording: Wording) -> None:
                 f"would_{wording.infinitive}": preview.count,
                 "exact": preview.exact,
                 "by_queue": [{"queue": queue, "state": state, "jobs": jobs} for (queue, state), jobs in largest],
-                "samples": [_sample(record) for record in preview.samples],
+                "samples": [sample(record) for record in preview.samples],
             }
         )
         return
     removing.tell_by_queue(args, largest)
     if preview.samples:
-        output.listing(args, [preview.samples], _SAMPLES, _sample)
+        output.listing(args, [preview.samples], _SAMPLES, sample)
     more = "" if preview.exact else " or more"
     told = f"{counted(preview.count, wording.kind)}{more}"
     output.write(f"would {wording.infinitive} {told}; nothing was {wording.past}")
 
 
-def _sample(record: JobRecord) -> dict[str, Any]:
+def sample(record: JobRecord) -> dict[str, Any]:
+    """Return one of many jobs for machines, with its arguments if they may be shown."""
     return {"id": record.id, "job": record.name, "queue": record.queue, "payload": _payload(record)}
 
 
@@ -135,7 +136,8 @@ def _payload(record: JobRecord) -> Any:
     return record.payload if shows_arguments(record) else None
 
 
-def _shown_payload(record: JobRecord) -> str:
+def shown_payload(record: JobRecord) -> str:
+    """Return the arguments of a job for people, if they may be shown."""
     payload = _payload(record)
     return "hidden: --app shows it" if payload is None and record.payload is not None else json_text(payload)
 
@@ -165,7 +167,7 @@ def stopping() -> Iterator[Any]:
 _SAMPLES: Sequence[Column[JobRecord]] = (
     Column("FOR EXAMPLE", lambda record: record.id),
     Column("JOB", lambda record: record.name, flexible=True),
-    Column("ARGUMENTS", _shown_payload, flexible=True),
+    Column("ARGUMENTS", shown_payload, flexible=True),
     Column("LAST ERROR", last_error, style="red", flexible=True),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from onward.base.wording import counted
-from onward.cli import bulk, finding, jobs, output, removing, timeline, triage, values
+from onward.cli import bulk, finding, groups, jobs, output, removing, timeline, triage, values
 from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
@@ -42,7 +42,11 @@ def list_dead(app: Onward, args: Namespace) -> int:
 
 
 def show(app: Onward, args: Namespace) -> int:
-    """Print everything known about one dead job."""
+    """Print everything known about one dead job, or what those of a group have in common."""
+    if bool(args.id) == bool(args.group):
+        raise CommandError("say which: an id, or --group", Exit.USAGE)
+    if args.group:
+        return groups.show_group(app, args)
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
@@ -207,10 +211,29 @@ GROUP = Group(
             ),
         ),
         Command(
+            "groups",
+            "list dead jobs in groups that died in the same way, the largest first",
+            on_store(groups.list_groups),
+            (
+                argument("--queue", "only of this queue", metavar="NAME"),
+                argument("--job", "only with this job name", metavar="NAME"),
+                argument(
+                    "--since", "only that died since then: 2h, 2030-01-31T12:00Z", metavar="AGE", type=values.moment
+                ),
+            ),
+            about="A group is a job's name and a fingerprint of its last failure, without messages and line numbers. With "
+            "--queue or --since the newest 2,000 of each group are looked at. The exit code is 6 if there is none.",
+        ),
+        Command(
             "show",
-            "show one dead job: its payload, its runs with their errors",
+            "show one dead job: its payload, its runs with their errors; or what a group died of",
             on_store(show),
-            (argument("id", "an id, or 8 or more of its first characters", metavar="ID"),),
+            (
+                argument("id", "an id, or 8 or more of its first characters", metavar="ID", nargs="?"),
+                argument("--group", "a group, as `onward dead groups` names it", metavar="GROUP"),
+                argument("--job", "of this job, if several have a group of that name", metavar="NAME"),
+            ),
+            about="Of a group: the newest traceback, on which hosts and in which builds they died, and three samples.",
         ),
         Command(
             "replay",

@@ -17,7 +17,7 @@ import msgspec
 
 from onward.attempt.attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
-from onward.base.clock import Clock
+from onward.base.clock import Clock, from_micros
 from onward.base.durations import Duration
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
@@ -31,6 +31,7 @@ from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
 from onward.job.states import State
 from onward.operate.canary import CanaryStep, Size
+from onward.operate.death_details import DeathDetail, detail_of, narrowed
 from onward.operate.deaths import DeathRecord, death_records
 from onward.operate.editing import Edit
 from onward.operate.pruning import Age, Removed, cutoff
@@ -104,12 +105,23 @@ class DeadLetters:
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
         return [self._records.record(stored) for stored in self._backend.list(query)]
 
-    def groups(self, *, job: str | None = None, at_most: int = 10_000) -> Sequence[DeathRecord]:
+    def groups(
+        self, *, job: str | None = None, queue: str | None = None, since: Age | None = None, at_most: int = 10_000
+    ) -> Sequence[DeathRecord]:
         """Return dead jobs in groups, largest first: those of one name whose last failure is the same one.
 
-        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.
+        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.  With ``queue``, or with
+        ``since``, those that died there or since then: of each group the newest 2,000 are looked at.
         """
-        return death_records(self._backend, self._records, job=job, at_most=at_most)
+        groups = death_records(self._backend, self._records, job=job, at_most=at_most)
+        if queue is None and since is None:
+            return groups
+        instant = None if since is None else from_micros(cutoff(since, self._clock))
+        return narrowed(self.triage.finder, groups, queue=queue, since=instant)
+
+    def group(self, fingerprint: str, *, job: str | None = None) -> DeathDetail:
+        """Return what the newest jobs of a group tell: the traceback, hosts and builds, and three of them."""
+        return detail_of(self.triage.finder, fingerprint, job)
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))

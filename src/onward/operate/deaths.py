@@ -12,7 +12,7 @@ from onward.base.clock import from_micros
 from onward.client.record import JobRecord, Records
 from onward.errors import OptionError, Unsupported
 
-__all__ = ["DeathRecord", "death_records"]
+__all__ = ["DeathRecord", "death_records", "groups_in"]
 
 MOST_COUNTED = 1_000_000
 _AT_ONCE = 50  # jobs that are read together
@@ -42,15 +42,20 @@ def death_records(
     """Return the groups of a store, largest first, each counted up to a limit: the first hundred by name and fingerprint."""
     if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_COUNTED:
         raise OptionError(f"at_most must be a number from 1 to {MOST_COUNTED:,}, not {at_most!r:.60}")
+    groups = [group for group in groups_in(inspection, at_most) if job in (None, group.job)]
+    ends = _read(inspection, records, [each.id for group in groups for each in (group.first, group.last)])
+    found = [_record(group, ends.get(group.first.id), ends.get(group.last.id), at_most) for group in groups]
+    return sorted(found, key=lambda each: (-each.count, each.job, each.fingerprint))
+
+
+def groups_in(inspection: Inspection, at_most: int) -> Sequence[DeathGroup]:
+    """Return the first hundred groups of a store.  Raises if it keeps none."""
     capabilities = getattr(inspection, "capabilities", None)
     if capabilities is not None and not capabilities.groups_deaths:
         raise Unsupported(
             f"{type(inspection).__name__} does not group dead jobs: list them with jobs.dead_letters.list()"
         )
-    groups = [group for group in inspection.look(Look(deaths=True, at_most=at_most)).deaths if job in (None, group.job)]
-    ends = _read(inspection, records, [each.id for group in groups for each in (group.first, group.last)])
-    found = [_record(group, ends.get(group.first.id), ends.get(group.last.id), at_most) for group in groups]
-    return sorted(found, key=lambda each: (-each.count, each.job, each.fingerprint))
+    return inspection.look(Look(deaths=True, at_most=at_most)).deaths
 
 
 def _read(inspection: Inspection, records: Records, ids: Sequence[str]) -> dict[str, JobRecord]:

@@ -23,7 +23,7 @@ from onward.base.clock import SECOND
 from onward.base.durations import instant, seconds
 from onward.base.ids import earliest_id
 from onward.base.names import suggestion
-from onward.errors import InvalidTime, OptionError, Unsupported
+from onward.errors import InvalidTime, OptionError
 from onward.job.secrets import MASK, is_telling
 from onward.job.states import State
 
@@ -34,7 +34,7 @@ WORDS: Mapping[str, str] = {
     "state": "a state, or several: state:dead, state:scheduled,retryable",
     "queue": "a queue; * stands for any text: queue:tenant.*",
     "job": "a job name: job:send_*",
-    "group": "a group of deaths, as `onward dead groups` names it",
+    "group": "a group of dead jobs, as `onward dead groups` names it, or the beginning of that",
     "since": "enqueued since then: since:2h, since:2030-01-31T12:00Z",
     "until": "enqueued until then: until:10m",
     "ended-since": "ended since then",
@@ -117,13 +117,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def query(self, *, after: str | None, limit: int, newest_first: bool) -> Query:
         """Return what the store is asked for one page of a walk by id."""
-        if self.group is not None:
-            raise Unsupported("this store keeps no groups of deaths: leave group out")
         start = self.beyond if newest_first else _before(self.first)
         return Query(
             states=self.states,
             queue=self.queue,
             job=self.job,
+            fingerprint=self.group,
             after=start if after is None else after,
             limit=limit,
             newest_first=newest_first,
@@ -279,7 +278,7 @@ def _read_name(reading: _Reading, term: _Term) -> None:
         reading.names[word] = term.value
         return
     if word == "group":
-        raise FilterError(term.at, "a group is named whole: `onward dead groups` lists them")
+        raise FilterError(term.at, "a group is named by its beginning, without *: `onward dead groups` lists them")
     matches, is_queue = _like(term.value), word == "queue"
     reading.tests.append(lambda each: matches(each.stored.queue if is_queue else each.stored.job))
 

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onward.backend import Inspection, Look, Query, StoredJob
+from onward.backend import DEATH_GROUPS, Inspection, Look, Query, StoredJob
 from onward.base.clock import Clock
+from onward.base.ids import earliest_id
 from onward.client.record import JobRecord, Records
 from onward.errors import OptionError, Unsupported
+from onward.job.states import State
+from onward.operate.deaths import groups_in
 from onward.operate.filters import Filter, parse
 
 __all__ = ["Finder", "Found", "FoundBatch", "Until", "shows_arguments"]
@@ -25,6 +28,7 @@ LOOKED_AT = 2_000  # jobs
 LOOKED_FOR = 1.0  # seconds
 PAGE = 500  # jobs that are read at once
 LARGEST = 1_000  # jobs on a page
+_DEAD = frozenset({State.DISCARDED})
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,14 +68,19 @@ class Finder:
         self._clock = clock
 
     def parse(self, text: str) -> Filter:
-        """Read a filter, with this application's clock."""
-        return parse(text, self._clock.micros())
+        """Read a filter, with this application's clock, and find the group that it names."""
+        parsed = parse(text, self._clock.micros())
+        return parsed if parsed.group is None else self._of_group(parsed, parsed.group)
 
     def find(self, text: str, *, limit: int = 100, after: str | None = None) -> Found:
         """Return a page of the jobs that match, newest first."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= LARGEST:
             raise OptionError(f"limit must be a whole number from 1 to {LARGEST:,}, not {limit!r:.40}")
-        walk = _Walk(self, self.parse(text), newest_first=True)
+        return self.find_parsed(self.parse(text), limit=limit, after=after)
+
+    def find_parsed(self, wanted: Filter, *, limit: int, after: str | None = None) -> Found:
+        """Return a page for a filter that was read."""
+        walk = _Walk(self, wanted, newest_first=True)
         jobs, deadline = list[JobRecord](), time.monotonic() + LOOKED_FOR
         for candidate in walk.candidates(after, limit):
             if candidate is not None:
@@ -105,6 +114,25 @@ class Finder:
             return self._inspection.look(Look()).now
         except Unsupported:
             return self._clock.micros()
+
+    def _of_group(self, parsed: Filter, named: str) -> Filter:
+        """Return a filter with the job and the whole fingerprint of the group that it names."""
+        if parsed.states not in (None, _DEAD):
+            raise OptionError("group: is about dead jobs: leave state: out of the filter, or write state:dead")
+        groups = groups_in(self._inspection, 1)
+        found = [each for each in groups if parsed.job in (None, each.job) and each.fingerprint.startswith(named)]
+        exact = [each for each in found if each.fingerprint == named] or found
+        if len(exact) > 1:
+            choices = ", ".join(f"job:{each.job} group:{each.fingerprint}" for each in exact[:5])
+            raise OptionError(f"group:{named} is not one group: write one of {choices}")
+        if exact:
+            return msgspec.structs.replace(parsed, states=_DEAD, job=exact[0].job, group=exact[0].fingerprint)
+        if parsed.job is None and len(groups) == DEATH_GROUPS:
+            raise OptionError(
+                f"group:{named} is not among the first {DEATH_GROUPS} groups: name the job, too, with job:"
+            )
+        # It matches nothing.
+        return msgspec.structs.replace(parsed, states=_DEAD, job=parsed.job or "?", beyond=earliest_id(0))
 
     def record(self, stored: StoredJob) -> JobRecord:
         return self._records.record(stored)
@@ -193,8 +221,10 @@ class _Candidate:
     @property
     def workers(self) -> list[str]:
         runs = self.stored.runs
+        ran_by = runs[-1].by if runs else None
         owners = {self.stored.owner, runs[-1].owner if runs else None} - {None}
-        return [each for owner in owners if owner for each in (owner, self._walk.hosts.get(owner, ""))]
+        named = [each for owner in owners if owner for each in (owner, self._walk.hosts.get(owner, ""))]
+        return named if ran_by is None else [*named, ran_by.host]
 
     def argument(self, path: tuple[str, ...]) -> list[str]:
         values = [self._payload()]
