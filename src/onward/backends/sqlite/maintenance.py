@@ -6,8 +6,9 @@ import sqlite3
 from pathlib import Path
 
 from onward.backends.sql import text
+from onward.backends.sqlite import connection as connection_settings
 from onward.backends.sqlite import errors, schema
-from onward.backends.sqlite.connection import WAL_LIMIT, Connections
+from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.health import wal_size
 
 __all__ = ["repair_text", "tidy"]
@@ -38,7 +39,7 @@ def _vacuum_a_little(connection: sqlite3.Connection) -> None:
 
 def _shorten_log(connection: sqlite3.Connection, path: Path) -> None:
     """Write a log that has grown too long back into the file and cut it off."""
-    if wal_size(path) > WAL_LIMIT:
+    if wal_size(path) > connection_settings.WAL_LIMIT:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

@@ -141,7 +141,9 @@ class LaneRules(RuleBasedStateMachine):
     @precondition(lambda self: self.is_laned)
     @rule(lane=st.sampled_from([lane for lane in LANES if lane]), opened=st.sampled_from((False, True, True)))
     def shut(self, lane: str, opened: bool) -> None:
-        self._both("shut", lane, opened=opened)
+        changed, was_shut = self.backend.shut(lane, opened=opened), self.model.shut(lane, opened=opened)
+        if was_shut is not None:
+            agree("the answer to shut", changed, was_shut)
         self._count("open" if opened else "shut")
 
     @invariant()

@@ -100,12 +100,21 @@ class ModelLanes:
                 _Starts, {place: each for place, each in self.starts.items() if place[:2] != (row.kind, row.name)}
             )
 
-    def shut(self, lane: str, *, opened: bool = False) -> None:
+    def shut(self, lane: str, *, opened: bool = False) -> bool | None:
+        """Shut or open; return whether that changed it.  None: time has opened a gate, and a store may have dropped it."""
         gates = [self.gates["lane", lane]]
         if opened and lane.endswith("/") and lane.count("/") == 1:
             gates += [gate for (_, name), gate in self.gates.items() if name.startswith(lane)]
+        before = [(gate.shut_until, gate.shut_for) for gate in gates]
         for gate in gates:
             gate.shut_until, gate.shut_for = 0 if opened else LAST_INSTANT, 0
+        if (
+            opened
+            and any(until or length for until, length in before)
+            and all(until <= self.now for until, _ in before)
+        ):
+            return None
+        return any(each != (0 if opened else LAST_INSTANT, 0) for each in before)
 
     def change_gate(self, change: GateChange) -> None:
         """Shut or open a lane by a settlement."""
