@@ -40,6 +40,7 @@ CANARY = "tests/application/test_canary.py"
 BULK = "tests/application/test_bulk.py"
 EDITING = "tests/application/test_editing.py"
 AUDIT = "tests/application/test_audit.py"
+BOARDS = "tests/supervisor/test_boards.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -2930,5 +2931,89 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/cli/test_top.py::TestLive::test_p_pauses_the_chosen_queue_when_that_is_confirmed",),
+    ),
+    Mutant(
+        "M340",
+        "what a process has counted goes with it",
+        (
+            Edit(
+                "src/onward/supervisor/boards.py",
+                "            self._ended = self._bounded(added_up([self._ended, process.board.counters.numbers()]))\n",
+                "",
+            ),
+        ),
+        (f"{BOARDS}::test_what_a_process_has_counted_survives_it",),
+    ),
+    Mutant(
+        "M341",
+        "pairs of all processes together have no bound",
+        (
+            Edit(
+                "src/onward/supervisor/boards.py",
+                "if pair != OTHER and len(self._named) < SERIES - 1:",
+                "if pair != OTHER:",
+            ),
+        ),
+        ("tests/supervisor/test_boards.py::test_pairs_beyond_the_bound_are_added_up_however_processes_come_and_go",),
+    ),
+    Mutant(
+        "M342",
+        "the last series is taken by a pair of its own",
+        (Edit("src/onward/telemetry/counters.py", "elif series >= SERIES - 1 or", "elif series >= SERIES or"),),
+        ("tests/telemetry/test_counters.py::test_more_pairs_than_there_are_series_are_counted_as_other",),
+    ),
+    Mutant(
+        "M343",
+        "labels of metrics are not escaped",
+        (Edit("src/onward/telemetry/exposition.py", "{each.translate(_ESCAPES)}", "{each}"),),
+        ("tests/telemetry/test_exposition.py::test_no_name_ends_its_quotes_or_its_line",),
+    ),
+    Mutant(
+        "M344",
+        "every delivery counts as a wait",
+        (Edit("src/onward/attempt/report.py", "letter is None or lease.token != 1 or inherited", "letter is None"),),
+        ("tests/telemetry/test_counters.py::test_the_first_delivery_tells_how_long_a_job_was_due",),
+    ),
+    Mutant(
+        "M345",
+        "a wait may be less than nothing",
+        (Edit("src/onward/attempt/report.py", "waits.append(waited if waited > 0 else 0)", "waits.append(waited)"),),
+        ("tests/telemetry/test_counters.py::test_a_job_waits_from_when_it_was_due_and_never_less_than_nothing",),
+    ),
+    Mutant(
+        "M346",
+        "a store that is away makes a worker look dead",
+        (
+            Edit(
+                "src/onward/supervisor/probes.py",
+                'return f"silent: {self._silent}" if self._silent else None',
+                'return "away" if self._silent or (self._look.settings and not self.store_fresh()) else None',
+            ),
+        ),
+        ("tests/supervisor/test_probes.py::test_a_store_that_does_not_answer_is_no_reason_for_a_restart",),
+    ),
+    Mutant(
+        "M347",
+        "a fork counts into the table of its parent",
+        (Edit("src/onward/telemetry/metrics.py", "            self._table = ours\n", ""),),
+        ("tests/telemetry/test_counters.py::test_a_fork_counts_apart_from_its_parent",),
+    ),
+    Mutant(
+        "M348",
+        "an error in counting reaches the pump",
+        (
+            Edit(
+                "src/onward/telemetry/metrics.py",
+                "except Exception:  # an error in counting changes no job",
+                "except ZeroDivisionError:",
+            ),
+        ),
+        ("tests/telemetry/test_counters.py::test_an_error_in_counting_is_logged_once_and_raises_nothing",),
+    ),
+    Mutant(
+        "M349",
+        "clients that hold connections keep probes out",
+        (Edit("src/onward/supervisor/http.py", "while len(self._connections) >= _MOST_CONNECTIONS:", "while False:"),),
+        ("tests/supervisor/test_http.py::test_clients_that_hold_connections_keep_no_probe_out",),
     ),
 )
