@@ -48,6 +48,7 @@ ON_A_PAIR = "tests/contract/test_companion.py::TestBeanstalkdWithSqlite"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
+SAMPLING = "tests/operate/series/test_sampling.py"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
 FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
@@ -2740,6 +2741,117 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{AUDIT}::TestSignatures::test_an_entry_that_was_changed_is_shown_as_altered[who = 'bob']",),
+    ),
+    Mutant(
+        "M330",
+        "a sample that is repeated stands beside the one before",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "DO UPDATE SET width = 0, data = excluded.data",
+                "DO UPDATE SET data = onward_series.data || excluded.data",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_later_sample_of_the_minute_replaces_the_one_before",),
+    ),
+    Mutant(
+        "M331",
+        "a sample of a closed minute is stored",
+        (
+            Edit(
+                "src/onward/contract/samples.py",
+                "return minute - MINUTE, minute + _OPEN",
+                "return minute - MINUTE, minute + _KEPT",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_minute_that_is_merged_gets_no_further_sample",),
+    ),
+    Mutant(
+        "M332",
+        "a minute is merged while samples of it may come",
+        (
+            Edit(
+                "src/onward/contract/samples.py",
+                "return start + _CLOSED, start + _MINUTES_STAY",
+                "return start, start + _MINUTES_STAY",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_minute_is_not_merged_while_samples_of_it_may_come",),
+    ),
+    Mutant(
+        "M333",
+        "the rows of a stretch stay beside their sum",
+        (
+            Edit(
+                "src/onward/backends/sql/samples.py",
+                '            tx.ask("drop_stretch", first=start, before=start + width)\n',
+                '            tx.ask("drop_stretch", first=start, before=start)\n',
+            ),
+        ),
+        (f"{ON_SQLITE}::test_ten_minutes_are_replaced_by_one_row",),
+    ),
+    Mutant(
+        "M334",
+        "samples are kept for ever",
+        (Edit(f"{MEMORY}/samples.py", "if key[0] < kept_since(now)]", "if key[0] < 0]"),),
+        ("tests/contract/test_memory.py::TestMemory::test_the_sampler_removes_what_is_older_than_seven_days",),
+    ),
+    Mutant(
+        "M335",
+        "what was counted in a minute before is in the sample of the next one, too",
+        (
+            Edit(
+                "src/onward/operate/series/sampling.py",
+                "self._minute, self._before_minute = minute, self._told",
+                "self._minute = minute",
+            ),
+        ),
+        (f"{SAMPLING}::test_a_sample_has_what_was_counted_in_its_minute",),
+    ),
+    Mutant(
+        "M336",
+        "a sample whose answer was lost is not sent again",
+        (
+            Edit(
+                "src/onward/operate/series/sampling.py", "return self._repeated() or self._new()", "return self._new()"
+            ),
+        ),
+        (f"{SAMPLING}::test_over_six_hours_of_lost_answers_every_number_arrives_once_and_the_rows_stay_few",),
+    ),
+    Mutant(
+        "M337",
+        "what a merged row has no room for is left out",
+        (
+            Edit(
+                "src/onward/operate/series/measured.py",
+                "return added_up({pair if pair in busiest else OTHER: each} for pair, each in numbers.items())",
+                "return {pair: each for pair, each in numbers.items() if pair in busiest}",
+            ),
+        ),
+        (
+            "tests/operate/series/test_measured.py::test_of_very_many_series_the_busiest_are_kept_and_the_others_added_up",
+        ),
+    ),
+    Mutant(
+        "M338",
+        "a renewal fails with its sample",
+        (
+            Edit(
+                "src/onward/contract/samples.py",
+                "    except Exception as error:  # noqa: BLE001  the session is renewed",
+                "    except ArithmeticError as error:  # the session is renewed",
+            ),
+        ),
+        (
+            "tests/supervisor/test_store_thread.py::TestSamples::test_trouble_with_samples_is_no_outage",
+            f"{SAMPLING}::TestTrouble::test_a_store_that_refuses_samples_is_told_of_once_and_asked_less_often",
+        ),
+    ),
+    Mutant(
+        "M339",
+        "a rate is told from a single job",
+        (Edit("src/onward/operate/series/points.py", "_FEWEST = 20 ", "_FEWEST = 1 "),),
+        ("tests/operate/series/test_points.py::test_a_rate_is_never_told_from_fewer_than_20_jobs",),
     ),
     Mutant(
         "M350",

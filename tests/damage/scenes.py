@@ -1,12 +1,16 @@
 """What a shop holds before it is damaged: for each table, as many rows as wanted, each with the name its key column has."""
 
+import time
 from datetime import timedelta
 
-from onward.backend import Claim, LimitRow, Query, Session, Turn
+from onward.backend import Claim, LimitRow, Query, Sample, Session, Turn
 from onward.backends.mysql.lanes import STRIPES, stripe_of
+from onward.contract.samples import MINUTE
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds, Rate
 from onward.flow.room import Scope
+from onward.operate.series.measured import Measured
+from onward.telemetry.numbers import Numbers
 
 WIDE = Bounds(running=1_000, rate=Rate(tokens=1_000_000, period=86_400_000_000, burst=1_000_000))
 MORE_JOBS = """
@@ -137,6 +141,16 @@ def stripes(shop, count):
     return [(first + n) % STRIPES for n in range(count)]
 
 
+def series(shop, count):
+    """Samples of this minute, each of a process of its own."""
+    names = [f"reporter-{n}" for n in range(count)]
+    minute = time.time_ns() // 1000 // MINUTE * MINUTE
+    data = Measured(builds=("1",), numbers={("default", "plain"): Numbers({"jobs_succeeded": 1})}).encoded()
+    for name in names:
+        assert shop.jobs.backend.extend("", sample=Sample(name, minute, data)).refused is None
+    return names
+
+
 def session_of(shop, owner, limits=()):
     length = timedelta(seconds=shop.jobs.settings.lease_for)
     return Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0", limits=tuple(limits))
@@ -145,4 +159,5 @@ def session_of(shop, owner, limits=()):
 SCENES = {scene.__name__: scene for scene in (jobs, finished, attempts, sessions, queues, holds)}
 LIMIT_SCENES = {scene.__name__: scene for scene in (limits, gates)}
 AUDIT_SCENES = {audit.__name__: audit}
+SERIES_SCENES = {series.__name__: series}
 OF_LIMITS = {*LIMIT_SCENES, "lanes", "running", "stripes"}

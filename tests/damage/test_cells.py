@@ -19,8 +19,9 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from onward import State
-from onward.backend import DeadLettering, Inspection
+from onward.backend import DeadLettering, Inspection, Look
 from onward.cli import main
+from onward.job.lease import LAST_INSTANT
 from tests.damage.broker_cells import EXPIRING
 from tests.damage.cells import CELLS, Cell
 from tests.damage.corpus import HOSTILE
@@ -87,6 +88,9 @@ def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop,
     later = shop.plain.enqueue_many([(n,) for n in LATER])
 
     have_completed(shop, fleet, [*healthy, *later])
+    if table == "series":
+        shop.jobs.series("1h")
+        shop.jobs.backend.look(Look(series=(0, LAST_INSTANT)))
     if table == "gates":  # no value that a store accepts keeps a lane shut
         have_run(shop, fleet, "paced", range(len(pairs)))
     assert fleet.workers(1) == [worker], fleet.log[-4000:]

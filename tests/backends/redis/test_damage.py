@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from onward.backend import Look, Query, Settlement
+from onward.backend import Look, Query, Sample, Settlement
 from onward.backends import damage
+from onward.contract.samples import MINUTE
 from onward.errors import BackendError, BackendRefused
 from onward.flow.lanes import lane_of
 from onward.job.states import State
@@ -304,7 +305,10 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         leases = backend.claim(a_claim(limit=5))
         backend.settle([rng.choice([*SETTLEMENTS.values()])(lease) for lease in leases])
         ids = [job.id for job in backend.list(Query(limit=1000))]
-        backend.extend("other")
+        minute = clock.micros() // MINUTE * MINUTE
+        merged = ((minute - 4 * MINUTE, MINUTE, b"sum"),)
+        backend.extend("other", sample=Sample(rng.choice(["host", "*"]), minute, b"numbers", merged))
+        backend.look(Look(series=(0, clock.micros() * 2)))
         backend.cancel(ids[:2], "enough")
         backend.retry(ids)
         backend.sessions()
@@ -327,6 +331,26 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
     fresh = enqueued(backend, 2, priority=100) + enqueued(backend, 2, priority=100, lane=lane_of("render", "fresh"))
     found = {*claimed(backend), *claimed(backend), *claimed(backend), *claimed(backend)}
     assert {*fresh} <= found, [backend.get(each) for each in fresh]
+
+
+def test_rows_of_samples_that_no_script_wrote_are_left_out(backend, raw, clock):
+    minute = clock.micros() // MINUTE * MINUTE
+    backend.extend("", sample=Sample("host", minute, b"numbers"))
+    raw.zadd(f"{P}series", {b"short": minute, minute.to_bytes(8, "big") + b"lost": minute})
+    raw.hset(f"{P}series_data", minute.to_bytes(8, "big") + b"cut", b"x")
+    raw.zadd(f"{P}series", {minute.to_bytes(8, "big") + b"cut": minute})
+
+    assert [row.reporter for row in backend.look(Look(series=(0, minute + 1))).series] == ["*", "host"]
+
+
+@pytest.mark.parametrize("key", ["series", "series_data"])
+def test_a_key_of_samples_of_another_type_is_put_aside(backend, raw, clock, key):
+    raw.set(f"{P}{key}", b"no rows")
+    minute = clock.micros() // MINUTE * MINUTE
+
+    assert backend.extend("", sample=Sample("host", minute, b"numbers")).refused is None
+
+    assert [row.reporter for row in backend.look(Look(series=(0, minute + 1))).series] == ["*", "host"]
 
 
 def test_nothing_but_an_error_of_the_backend_comes_out_of_a_verb(backend, monkeypatch):

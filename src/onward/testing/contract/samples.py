@@ -158,6 +158,14 @@ class SamplesContract:
         assert {row.at for row in found.series} == {first + MINUTE, first + 2 * MINUTE}
         assert found.series[0] == SeriesRow(at=first + MINUTE, width=0, reporter=SAMPLER, data=b"")
 
+    def test_a_span_ends_at_its_very_microsecond(self, backend, clock):
+        backend.extend("me", sample=_sample(clock))
+        minute = _minute(clock)
+
+        assert len(backend.look(Look(series=(minute, minute + 1))).series) == 2
+        assert backend.look(Look(series=(minute - 1, minute))).series == ()
+        assert backend.look(Look(series=(minute + 1, minute + 2))).series == ()
+
     def test_a_look_finds_no_more_rows_than_it_asks_for(self, backend, clock):
         for number in range(5):
             backend.extend("me", sample=_sample(clock, reporter=f"host-{number}"))

@@ -15,7 +15,7 @@ local function store(at, of, width, data)
 end
 
 local function drop(first, before)
-  local members = redis.call('ZRANGEBYSCORE', P .. 'series', first, '(' .. before)
+  local members = redis.call('ZRANGEBYSCORE', P .. 'series', first, string.format('(%.0f', before))
   in_chunks('ZREM', 'series', members)
   in_chunks('HDEL', 'series_data', members)
 end

@@ -141,7 +141,7 @@ end
 
 -- Names and values, one after the other.
 local function series()
-  local members = redis.call('ZRANGEBYSCORE', P .. 'series', span[1], '(' .. span[2], 'LIMIT', 0, at_most)
+  local members = redis.call('ZRANGEBYSCORE', P .. 'series', span[1], string.format('(%.0f', span[2]), 'LIMIT', 0, at_most)
   local values, found = hmget('series_data', members, {}), {}
   for at, member in ipairs(members) do found[2 * at - 1], found[2 * at] = member, values[member] end
   return found
