@@ -167,5 +167,5 @@ def test_what_is_given_up_in_a_process_of_its_own_is_reported_once_and_so_is_a_c
     assert len(shop.diary("event")) == 2
     assert events == {
         "fails_alone": ["onward", "fails_alone", "KeyError", "shop:fails_alone"],
-        "dies": ["onward", "dies", "Crash"],
+        "dies": ["onward", "dies", "crashed"],
     }
