@@ -6,6 +6,6 @@ Read `inspector` (one method per question or request), `steering` and `signallin
 `filters` and `finding` (jobs by a filter), `bulk` (acts on all that match, written by `acts`), `dead_letters` with `deaths`,
 `death_details` (their groups), `canary` and `editing` (their repair, held by `triage`), `pruning`, `unsupported_inspection`
 (for brokers).  Schedules: `declarations` (in the code), `schedules` (all of them).  `limits` and `flows` are ``jobs.limits``
-and ``jobs.flows``.  `transfer` moves them between stores.  `deploy` checks if a build can run what waits.  `health` says
+and ``jobs.flows``.  `transfer` moves jobs elsewhere.  `deploy` checks if a build can run what waits.  `health` says
 what is wrong with a fleet; `watching` and `death_watch` look again and again, for screens; `store_metrics` is for scrapers.
 """
