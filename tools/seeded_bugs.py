@@ -39,6 +39,8 @@ OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
 BULK = "tests/application/test_bulk.py"
 EDITING = "tests/application/test_editing.py"
+AUDIT = "tests/application/test_audit.py"
+BOARDS = "tests/supervisor/test_boards.py"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
@@ -2632,6 +2634,114 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
     ),
     Mutant(
+        "M320",
+        "an act that changed nothing leaves an entry",
+        (
+            Edit(
+                "src/onward/contract/audit.py",
+                "        return []\n    return [\n",
+                "        changed = ()\n    return [\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_an_act_that_changed_nothing_leaves_no_entry[cancel]",),
+    ),
+    Mutant(
+        "M321",
+        "an entry is stored in a transaction of its own",
+        (
+            Edit(
+                "src/onward/backends/sql/audit.py",
+                "self._store_audit(tx, audit, changed(result))",
+                "self._write(lambda own: self._store_audit(own, audit, changed(result)))",
+            ),
+        ),
+        ("tests/application/test_audit_killed.py::test_both_are_there_or_neither_is[postgres-after]",),
+    ),
+    Mutant(
+        "M322",
+        "entries stay when their job is pruned",
+        (Edit(f"{SQLITE}/inspection.py", '            tx.ask("forget_audit", ids=list(doomed))\n', ""),),
+        (
+            f"{ON_SQLITE}::test_entries_are_pruned_with_their_job",
+            f"{ON_SQLITE}::test_entries_are_purged_with_their_job",
+        ),
+    ),
+    Mutant(
+        "M323",
+        "entries of jobs are dropped after ninety days, too",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql", "WHERE job_id = '' AND at <= :now - :kept_for", "WHERE at <= :now - :kept_for"
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_of_no_job_are_kept_for_ninety_days",),
+    ),
+    Mutant(
+        "M324",
+        "the signature of an entry does not bind its job",
+        (
+            Edit(
+                "src/onward/client/auditing.py",
+                "return entry.who, entry.act, entry.job_id, str(entry.at)",
+                "return entry.who, entry.act, str(entry.at)",
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_the_signature_of_one_job_is_none_for_another",),
+    ),
+    Mutant(
+        "M325",
+        "the secrets of a job are kept in a reason",
+        (Edit("src/onward/client/auditing.py", "            reason = scrub(reason)\n", "            scrub(reason)\n"),),
+        (f"{AUDIT}::TestWhatIsKept::test_the_secrets_of_a_job_are_not_in_a_reason[memory]",),
+    ),
+    Mutant(
+        "M326",
+        "a job that was asked to cancel before gets another entry",
+        (Edit(f"{SQLITE}/inspection.py", "[*(found.keys() - asked)] or None", "[*found] or None"),),
+        (f"{ON_SQLITE}::test_a_job_that_was_asked_to_cancel_before_is_not_changed_again",),
+    ),
+    Mutant(
+        "M327",
+        "entries are lost when their job goes to another store",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                '            self._insert(tx, "store_audit", audit_rows(entries))\n',
+                "",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_entries_go_with_their_job_to_another_store",),
+    ),
+    Mutant(
+        "M328",
+        "a page of the audit trail on Redis begins with the last entry of the page before",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "local from = rank and rank + 1 or",
+                "local from = rank and rank or",
+            ),
+            Edit(
+                f"{REDIS}/scripts/lib/audit.lua",
+                "struct.unpack('>I8', each) < number",
+                "struct.unpack('>I8', each) <= number",
+            ),
+        ),
+        (f"{ON_REDIS}::test_pages_go_from_the_newest_to_the_oldest",),
+    ),
+    Mutant(
+        "M329",
+        "an entry that was changed is not shown as altered",
+        (
+            Edit(
+                "src/onward/security/signing.py",
+                'return "verified" if is_right else "altered"',
+                'return "verified" if is_right else "unknown"',
+            ),
+        ),
+        (f"{AUDIT}::TestSignatures::test_an_entry_that_was_changed_is_shown_as_altered[who = 'bob']",),
+    ),
+    Mutant(
         "M350",
         "a queue that no live worker serves is served by a dead one",
         (Edit(f"{HEALTH}/findings.py", "if each.session.expires_at > self.now]", "]"),),
@@ -2709,5 +2819,89 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/cli/test_top.py::TestLive::test_p_pauses_the_chosen_queue_when_that_is_confirmed",),
+    ),
+    Mutant(
+        "M340",
+        "what a process has counted goes with it",
+        (
+            Edit(
+                "src/onward/supervisor/boards.py",
+                "            self._ended = self._bounded(added_up([self._ended, process.board.counters.numbers()]))\n",
+                "",
+            ),
+        ),
+        (f"{BOARDS}::test_what_a_process_has_counted_survives_it",),
+    ),
+    Mutant(
+        "M341",
+        "pairs of all processes together have no bound",
+        (
+            Edit(
+                "src/onward/supervisor/boards.py",
+                "if pair != OTHER and len(self._named) < SERIES - 1:",
+                "if pair != OTHER:",
+            ),
+        ),
+        ("tests/supervisor/test_boards.py::test_pairs_beyond_the_bound_are_added_up_however_processes_come_and_go",),
+    ),
+    Mutant(
+        "M342",
+        "the last series is taken by a pair of its own",
+        (Edit("src/onward/telemetry/counters.py", "elif series >= SERIES - 1 or", "elif series >= SERIES or"),),
+        ("tests/telemetry/test_counters.py::test_more_pairs_than_there_are_series_are_counted_as_other",),
+    ),
+    Mutant(
+        "M343",
+        "labels of metrics are not escaped",
+        (Edit("src/onward/telemetry/exposition.py", "{each.translate(_ESCAPES)}", "{each}"),),
+        ("tests/telemetry/test_exposition.py::test_no_name_ends_its_quotes_or_its_line",),
+    ),
+    Mutant(
+        "M344",
+        "every delivery counts as a wait",
+        (Edit("src/onward/attempt/report.py", "letter is None or lease.token != 1 or inherited", "letter is None"),),
+        ("tests/telemetry/test_counters.py::test_the_first_delivery_tells_how_long_a_job_was_due",),
+    ),
+    Mutant(
+        "M345",
+        "a wait may be less than nothing",
+        (Edit("src/onward/attempt/report.py", "waits.append(waited if waited > 0 else 0)", "waits.append(waited)"),),
+        ("tests/telemetry/test_counters.py::test_a_job_waits_from_when_it_was_due_and_never_less_than_nothing",),
+    ),
+    Mutant(
+        "M346",
+        "a store that is away makes a worker look dead",
+        (
+            Edit(
+                "src/onward/supervisor/probes.py",
+                'return f"silent: {self._silent}" if self._silent else None',
+                'return "away" if self._silent or (self._look.settings and not self.store_fresh()) else None',
+            ),
+        ),
+        ("tests/supervisor/test_probes.py::test_a_store_that_does_not_answer_is_no_reason_for_a_restart",),
+    ),
+    Mutant(
+        "M347",
+        "a fork counts into the table of its parent",
+        (Edit("src/onward/telemetry/metrics.py", "            self._table = ours\n", ""),),
+        ("tests/telemetry/test_counters.py::test_a_fork_counts_apart_from_its_parent",),
+    ),
+    Mutant(
+        "M348",
+        "an error in counting reaches the pump",
+        (
+            Edit(
+                "src/onward/telemetry/metrics.py",
+                "except Exception:  # an error in counting changes no job",
+                "except ZeroDivisionError:",
+            ),
+        ),
+        ("tests/telemetry/test_counters.py::test_an_error_in_counting_is_logged_once_and_raises_nothing",),
+    ),
+    Mutant(
+        "M349",
+        "clients that hold connections keep probes out",
+        (Edit("src/onward/supervisor/http.py", "while len(self._connections) >= _MOST_CONNECTIONS:", "while False:"),),
+        ("tests/supervisor/test_http.py::test_clients_that_hold_connections_keep_no_probe_out",),
     ),
 )

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onward import handlers as keyed
-from onward.backend import Backend, Check, Overview, QueueState, Reaped
+from onward.backend import Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
 from onward.client.bound_job import Job, JobHandle
@@ -69,7 +69,7 @@ class Onward(SteersJobs):
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
         lanes = Lanes(fair_by, queue_limits)
         self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers, lanes)
-        self.backend: Backend = parts.backend
+        self.backend, self._series = parts.backend, parts.series
         self.metrics, self.telemetry, self._bulk = parts.metrics, parts.telemetry, parts.bulk
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner

@@ -7,6 +7,7 @@ The wiring reaches no server and starts no thread: the first use of the store co
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -57,6 +58,8 @@ from onward.operate.health.findings import HealthSettings
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
+from onward.operate.series.points import SeriesReader
+from onward.operate.series.sampling import sampling
 from onward.operate.signalling import Signaller
 from onward.operate.triage import Triage
 from onward.operate.unsupported_inspection import inspection_of
@@ -112,6 +115,7 @@ class Parts:
         self._make_triage()
         self._make_engine()
         self._make_runner()
+        self._samples = sampling(self.backend, self.metrics.numbers, self.settings, self.clock)
 
     def _make_producer(self) -> None:
         settings = self.settings
@@ -164,6 +168,7 @@ class Parts:
             self.backend, self.inspection, self.client, self.handles, self.keys.note_seals, auditor=auditor
         )
         self.flows = FlowControl(flows)
+        self.series = SeriesReader(self.inspection)
         self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings(), auditor)
         self.health = self._health()
         self.limits = LimitControl(self.backend, self._lanes.declared, auditor)
@@ -332,7 +337,7 @@ class Parts:
 
     def worker(self, options: WorkerOptions) -> Worker:
         """Make a worker on threads of this process."""
-        worker = Worker(self.of_worker(), options)
+        worker = Worker(dataclasses.replace(self.of_worker(), samples=self._samples), options)
         self._workers.add(worker)
         return worker
 

@@ -266,8 +266,8 @@ class CountsExtensions:
         self.extensions = []
         self.sessions = []
 
-    def extend(self, owner):
-        renewal = super().extend(owner)
+    def extend(self, owner, *, sample=None):
+        renewal = super().extend(owner, sample=sample)
         self.extensions.append(owner)
         return renewal
 

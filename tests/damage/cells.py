@@ -9,7 +9,7 @@ import pymysql
 
 from tests.damage.broker_cells import BROKER_CELLS
 from tests.damage.redis_cells import RedisCells
-from tests.damage.scenes import LIMIT_SCENES, SCENES, stripes
+from tests.damage.scenes import AUDIT_SCENES, LIMIT_SCENES, SCENES, stripes
 
 # The tables that hold something in every shop of these tests, and the column that names the row to be damaged.
 ROWS = {
@@ -20,6 +20,7 @@ ROWS = {
     "queues": "name",
     "holds": "job_id",
     "schedules": "name",
+    "audit": "ref",
     "flows": "id",
     "nodes": "flow",
     "additions": "flow",
@@ -76,11 +77,11 @@ class CompanionCells:
 
 
 class SqliteCells(CompanionCells):
-    SCENES = SCENES | LIMIT_SCENES
+    SCENES = SCENES | LIMIT_SCENES | AUDIT_SCENES
 
 
 class PostgresCells:
-    SCENES = SCENES | LIMIT_SCENES
+    SCENES = SCENES | LIMIT_SCENES | AUDIT_SCENES
 
     def __init__(self, store):
         self._url = store.url()
@@ -111,7 +112,7 @@ class PostgresCells:
 
 
 class MariaDBCells:
-    SCENES = SCENES | LIMIT_SCENES | {"stripes": stripes}
+    SCENES = SCENES | LIMIT_SCENES | AUDIT_SCENES | {"stripes": stripes}
 
     def __init__(self, store):
         self._server = store._server

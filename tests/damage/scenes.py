@@ -92,6 +92,14 @@ def gates(shop, count):
     return lanes
 
 
+def audit(shop, count):
+    """Entries of the audit trail, each about a queue of its own."""
+    names = [f"audited-{n}" for n in range(count)]
+    for name in names:
+        shop.jobs.pause(name, by="ann@host", reason="damaged")
+    return names
+
+
 def lanes(shop, count):
     """Jobs that wait in lanes."""
     return [handle.id for handle in shop.paced.enqueue_many([(n,) for n in range(count)])]
@@ -136,4 +144,5 @@ def session_of(shop, owner, limits=()):
 
 SCENES = {scene.__name__: scene for scene in (jobs, finished, attempts, sessions, queues, holds)}
 LIMIT_SCENES = {scene.__name__: scene for scene in (limits, gates)}
+AUDIT_SCENES = {audit.__name__: audit}
 OF_LIMITS = {*LIMIT_SCENES, "lanes", "running", "stripes"}

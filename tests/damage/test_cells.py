@@ -36,6 +36,7 @@ LISTS = {
     ("worker", "list"): Inspection,
     ("queue", "list"): Inspection,
     ("health",): object,
+    ("audit",): Inspection,
 }
 CASES = [(engine, table) for engine, cells in CELLS.items() for table in getattr(cells, "SCENES", SCENES)]
 

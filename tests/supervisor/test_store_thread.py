@@ -2,17 +2,23 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 import pytest
 
 from onward import Onward, State
-from onward.backend import Claim, Session, Turn
+from onward.backend import Claim, Look, Session, Turn
 from onward.backends.memory import MemoryBackend
 from onward.config import Settings
 from onward.errors import BackendRefused, BackendUnavailable
 from onward.job.definition import EnqueueOptions
+from onward.operate.series.measured import Measured
 from onward.supervisor.store_thread import DeadSessions, StoreThread
+from onward.telemetry.numbers import Numbers, Pair
+from onward.testing.contract.builders import a_session as a_session_of
+from onward.testing.contract.builders import some_envelopes
 from tests.supervisor.fleets import eventually, let_pass
 from tests.worker.stores import Weather, weathered
 
@@ -30,6 +36,19 @@ class Diary(Weather):
         answer = super().around(verb, call)
         self.answered.append((verb, time.monotonic()))
         return answer
+
+
+class Processes(NamedTuple):
+    """Worker processes with these sessions, and what they have counted."""
+
+    owners: tuple[str, ...]
+    numbers: Mapping[Pair, Numbers] = {}
+
+    def sessions(self):
+        return list(enumerate(self.owners))
+
+    def counted(self):
+        return self.numbers
 
 
 @pytest.fixture
@@ -53,12 +72,12 @@ def keep(backend, told):
     """Start a store thread: ``keep("owner", …)`` of these sessions."""
     started = []
 
-    def keep(*owners, open_store=None):
+    def keep(*owners, open_store=None, numbers=None):
         store_thread = StoreThread(
             open_store or (lambda settings: backend),
             Settings(lease_for=LEASE),
             ["default"],
-            sessions=lambda: list(enumerate(owners)),
+            processes=Processes(owners, {} if numbers is None else numbers),
             renewed=lambda number, renewed: told["renewed"].append((number, renewed)),
             rescued=told["rescued"].extend,
             gave_back=lambda: told["gave_back"].append(True),
@@ -192,7 +211,7 @@ def test_stopping_does_not_wait_for_a_store_that_does_not_answer(backend, keep, 
         def __getattr__(self, name):
             return getattr(backend, name)
 
-        def extend(self, owner):
+        def extend(self, owner, *, sample=None):
             asked.set()
             assert answer.wait(30)
             raise ZeroDivisionError("too late to matter")
@@ -210,3 +229,62 @@ def test_stopping_does_not_wait_for_a_store_that_does_not_answer(backend, keep, 
 
     assert took < 10
     assert (closed, told["died"]) == ([], [])
+
+
+class TestSamples:
+    def test_the_first_renewal_of_a_round_brings_what_the_processes_have_counted(self, backend, keep, told, weather):
+        for owner in ("one", "two"):
+            backend.open_session(a_session_of(owner))
+        samples = []
+        extend = backend.extend
+        backend.extend = lambda owner, *, sample=None: samples.append((owner, sample)) or extend(owner, sample=sample)
+        keep("one", "two", numbers={("mail", "send"): Numbers({"jobs_succeeded": 3})})
+        eventually(lambda: len(told["renewed"]) >= 6)
+
+        assert [owner for owner, _ in samples[:2]] == ["one", "two"]
+        assert [sample is not None for _, sample in samples[:2]] == [True, False]
+        sent = [sample for owner, sample in samples if sample is not None and sample.reporter != "*"]
+        assert len(sent) == 1  # no more than one in nine seconds
+        assert Measured.decoded(sent[0].data).numbers == {("mail", "send"): Numbers({"jobs_succeeded": 3})}
+
+    def test_the_sampler_looks_at_the_store_once_and_stores_what_it_has_seen(self, backend, keep, told):
+        backend.enqueue(some_envelopes(3, queue="mail"))
+        looks = []
+        look = backend.look
+        backend.look = lambda asked: looks.append(asked) or look(asked)
+        keep()
+
+        def sampled():
+            seen = [row for row in look(Look(series=(0, 1 << 60))).series if row.reporter == "*" and row.data]
+            return [Measured.decoded(row.data).queues for row in seen]
+
+        (levels, *_) = eventually(sampled)
+        assert {name: level.depth for name, level in levels.items()} == {"mail": 3}
+        assert sum(asked.counts for asked in looks) == len(sampled())
+
+    def test_what_was_counted_last_is_sent_when_the_supervisor_stops(self, backend, keep, told):
+        numbers = {}
+        store_thread = keep(numbers=numbers)
+        eventually(lambda: told["renewed"])
+        numbers["mail", "send"] = Numbers({"jobs_succeeded": 7})
+        seen = []
+        backend.close = lambda: seen.extend(backend.look(Look(series=(0, 1 << 60))).series)
+
+        store_thread.stop()
+
+        counted = [Measured.decoded(row.data).numbers for row in seen]
+        assert {("mail", "send"): Numbers({"jobs_succeeded": 7})} in counted
+
+    @pytest.mark.promise("S123")
+    @pytest.mark.parametrize("trouble", [BackendUnavailable("no samples"), ZeroDivisionError("a bug")])
+    def test_trouble_with_samples_is_no_outage(self, backend, keep, told, monkeypatch, trouble):
+        def refusing(self, sample):
+            raise trouble
+
+        monkeypatch.setattr(MemoryBackend, "_keep_sample", refusing)
+        backend.open_session(a_session_of("one"))
+        keep("one")
+        eventually(lambda: len(told["renewed"]) >= 3)
+
+        assert all(renewed.alive for _, renewed in told["renewed"])
+        assert told["died"] == []

@@ -77,8 +77,8 @@ def weathered(weather):
         def open_session(self, session, *, adopts=None):
             return weather.around("open_session", lambda: super(Weathered, self).open_session(session, adopts=adopts))
 
-        def extend(self, owner):
-            return weather.around("extend", lambda: super(Weathered, self).extend(owner))
+        def extend(self, owner, *, sample=None):
+            return weather.around("extend", lambda: super(Weathered, self).extend(owner, sample=sample))
 
         def reap(self, **options):
             return weather.around("reap", lambda: super(Weathered, self).reap(**options))

@@ -62,7 +62,7 @@ class TestDying:
 
     def test_a_renewal_thread_that_dies(self, open_app_on, work_on, dying):
         class Broken:
-            def extend(self, owner):
+            def extend(self, owner, *, sample=None):
                 raise Bug("in a renewal")
 
         jobs = open_app_on(Broken)

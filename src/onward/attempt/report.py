@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,12 +54,13 @@ class Reporter:
 
     def fetched(self, opened: Iterable[Ready | Attempt], *, inherited: bool = False) -> None:
         """Count jobs that were claimed, and how long each had been due.  ``inherited``: another process had claimed them."""
-        again: Counter[tuple[str, Pair]] = Counter()
+        again: dict[tuple[str, Pair], int] = {}
         first: dict[Pair, list[int]] = {}
         for each in opened:
             lease, letter = each.lease, each.letter
             if letter is None or lease.token != 1 or inherited:
-                again["jobs_fetched", (lease.envelope.queue, UNREAD if letter is None else letter.job)] += 1
+                key = ("jobs_fetched", (lease.envelope.queue, UNREAD if letter is None else letter.job))
+                again[key] = again.get(key, 0) + 1
                 continue
             pair = (lease.envelope.queue, letter.job)
             waits = first.get(pair)
@@ -89,7 +90,7 @@ class Reporter:
         )
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
-        counts: Counter[tuple[str, Pair]] = Counter()
+        counts: defaultdict[tuple[str, Pair], int] = defaultdict(int)
         successes: dict[Pair, list[int]] = {}
         other_runs: list[tuple[Pair, int]] = []
         # Most settlements are successes: without a subscriber and without DEBUG they are only counted.

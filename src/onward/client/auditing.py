@@ -21,6 +21,7 @@ from onward.base.logs import get_logger
 from onward.base.names import suggestion
 from onward.client.record import Records
 from onward.errors import OptionError, Unsupported
+from onward.job.lease import LAST_INSTANT
 from onward.security.signing import Signing, Trust
 from onward.telemetry import OperatorActed, Telemetry
 
@@ -31,7 +32,7 @@ logger = get_logger("onward.audit")
 BY_REQUEST = "cancelled by request"  # the reason of a cancellation for which none is given
 LONGEST_DETAIL = 500
 LONGEST_NAME = 200  # of a person, and of what an act is about
-_PLACE = re.compile(r"(\d{1,18})-(\d{1,18})")
+_PLACE = re.compile(r"(-?\d{1,19})-(-?\d{1,19})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ class Auditor:
         """Return entries as people see them, each with whether its signature counts."""
         return [
             AuditRecord(
-                at=from_micros(entry.at),
+                at=from_micros(min(max(entry.at, 0), LAST_INSTANT)),  # another program may have written it
                 who=entry.who,
                 act=entry.act,
                 detail=entry.detail,

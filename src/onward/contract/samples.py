@@ -20,7 +20,7 @@ import msgspec
 
 from onward.base.clock import SECOND, time_left, until
 from onward.contract.values import Renewal
-from onward.errors import BackendError, OptionError
+from onward.errors import OptionError
 
 __all__ = ["SAMPLER", "Sample", "SeriesRow"]
 
@@ -92,8 +92,8 @@ def with_sample(renewal: Renewal, keep: Callable[[], tuple[int, bool]]) -> Renew
     try:
         with until(time.monotonic() + time_left(SAMPLE_SECONDS)):
             now, is_sampler = keep()
-    except BackendError as error:
-        return msgspec.structs.replace(renewal, refused=str(error))
+    except Exception as error:  # noqa: BLE001  the session is renewed, whatever is wrong with a sample
+        return msgspec.structs.replace(renewal, refused=str(error) or type(error).__name__)
     return msgspec.structs.replace(renewal, now=now, sampler=is_sampler)
 
 

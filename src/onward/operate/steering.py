@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onward.base.durations import Duration
 from onward.client.auditing import BY_REQUEST, Auditor, AuditRecord
 from onward.client.bound_job import Job
 from onward.client.client import Client
@@ -19,6 +20,7 @@ from onward.operate.acts import Act
 from onward.operate.bulk import COUNTED, Bulk, BulkProgress, Preview
 from onward.operate.finding import Found, Until
 from onward.operate.inspector import Inspector
+from onward.operate.series.points import Series, SeriesReader
 from onward.operate.signalling import Signaller
 from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import Reason
@@ -37,6 +39,7 @@ class SteersJobs:
     _signaller: Signaller
     _explainer: Explainer
     _bulk: Bulk
+    _series: SeriesReader
 
     def find(self, filter: str, *, limit: int = 100, after: str | None = None) -> Found:  # noqa: A002
         """Return a page of the jobs that match a filter such as ``state:dead queue:mail arg.user_id:42``, newest first.
@@ -85,6 +88,18 @@ class SteersJobs:
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is: the one reason that binds, what to type, and when it passes by itself."""
         return self._explainer.why(job_id)
+
+    def series(self, last: Duration = "3h", *, queue: str | None = None, job: str | None = None) -> Series:
+        """Return what the workers have done in the last time, minute by minute, and how full the queues were.
+
+        Of all jobs together, or of one queue, one job, or one job in one queue.  After two hours a point is of ten minutes,
+        and after seven days it is gone.  Times in which no worker ran have no point.
+        """
+        return self._series.series(last, queue, job)
+
+    async def aseries(self, last: Duration = "3h", *, queue: str | None = None, job: str | None = None) -> Series:
+        """The same without blocking the event loop."""
+        return await asyncio.to_thread(self.series, last, queue=queue, job=job)
 
     async def awhy(self, job_id: str) -> Reason:
         """The same without blocking the event loop."""

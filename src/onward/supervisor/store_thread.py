@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from onward.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.base.backoff import doubling, jittered
@@ -21,17 +21,27 @@ from onward.base.outage import Outage
 from onward.config import Settings
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
+from onward.operate.series.sampling import Sampling, sampling
 from onward.supervisor.messages import Renewed
+from onward.telemetry.numbers import Numbers, Pair
 from onward.worker.store_contact import StoreContact, StoreSweep
 
-__all__ = ["DeadSessions", "Sessions", "StoreThread"]
+__all__ = ["DeadSessions", "StoreThread", "WatchedProcesses"]
 
 logger = get_logger("onward.supervisor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 _NO_SESSION = ""  # no session has this name
 
-Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
+
+class WatchedProcesses(Protocol):
+    """The worker processes."""
+
+    def sessions(self) -> Sequence[tuple[int, str]]:
+        """Return the sessions to renew, each with the number of its process."""
+
+    def counted(self) -> Mapping[Pair, Numbers]:
+        """Return everything that the processes have counted."""
 
 
 class DeadSessions(NamedTuple):
@@ -55,7 +65,7 @@ class StoreThread:
         settings: Settings,
         served: Sequence[str],
         *,
-        sessions: Sessions,
+        processes: WatchedProcesses,
         renewed: Callable[[int, Renewed], None],
         rescued: Callable[[Sequence[Reaped]], None],
         gave_back: Callable[[], None],
@@ -63,9 +73,10 @@ class StoreThread:
     ) -> None:
         self._open_store = open_store
         self._store: Backend | None = None
+        self._samples: Sampling | None = None
         self._settings = settings
         self._served = served
-        self._sessions = sessions
+        self._processes = processes
         self._renewed = renewed
         self._rescued = rescued
         self._gave_back = gave_back
@@ -119,6 +130,8 @@ class StoreThread:
                 store.close()
                 raise
             self._store = store
+            clock = getattr(store, "clock", None) or SystemClock()
+            self._samples = sampling(store, self._processes.counted, self._settings, clock)
             _warn_of_unserved(self._store, self._served)
             for advice in self._store.advice() if isinstance(self._store, Advising) else ():
                 logger.info("about the store: %s", advice)
@@ -135,6 +148,8 @@ class StoreThread:
                     self._failures = 0
                     self._outage.over()
                 self._wait()
+            if self._samples is not None and not self._failures:
+                self._samples.finish()
         except BaseException as error:  # noqa: BLE001  the supervisor must not go on without it
             if not self._ended:
                 self._died(error)
@@ -143,6 +158,8 @@ class StoreThread:
         if boottime() >= self._next_renewal:
             self._renew()
         self._give_back()
+        if self._samples is not None:
+            self._samples.work()
         for _ in self._sweep.run():
             self._give_back()
             if boottime() >= self._next_renewal:
@@ -165,10 +182,12 @@ class StoreThread:
         asked = boottime()
         # The store is asked even if there is no session to renew: without an answer there was no contact.
         # Where only a process itself can renew what it claimed, the process does.
-        ours = self._sessions() if self._backend.capabilities.remote_extend else ()
+        ours = self._processes.sessions() if self._backend.capabilities.remote_extend else ()
+        send = self._backend.extend if self._samples is None else self._samples.extend  # with the first of this round
         for number, owner in ours or [(-1, _NO_SESSION)]:
             asked = boottime()
-            renewal = self._backend.extend(owner)
+            renewal = send(owner)
+            send = self._backend.extend
             self._renewed(
                 number,
                 Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),

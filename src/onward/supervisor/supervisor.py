@@ -29,7 +29,7 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from onward.backend import Backend, Held, Reaped
 from onward.base.ipc import IpcMessage, MalformedMessage
@@ -48,6 +48,7 @@ from onward.supervisor.reload import Watcher
 from onward.supervisor.store_thread import DeadSessions, StoreThread
 from onward.supervisor.subreaper import become_subreaper
 from onward.supervisor.systemd import notify, watchdog_interval
+from onward.telemetry.numbers import Numbers, Pair
 
 __all__ = ["Supervisor"]
 
@@ -149,7 +150,7 @@ class Supervisor:
             self._open_store,
             hello.settings,
             hello.queues,
-            sessions=self._sessions,
+            processes=self,
             renewed=lambda number, message: self._mailbox.post(lambda: self._tell(number, message)),
             rescued=lambda reaped: self._mailbox.post(lambda: self._on_rescued(reaped)),
             gave_back=self._mailbox.post,
@@ -225,9 +226,15 @@ class Supervisor:
         self._reports.add(self._reports_made, Rescued(number=self._reports_made, reaped=list(reaped)))
         self._assign_pending()
 
-    def _sessions(self) -> list[tuple[int, str]]:
-        """Return the sessions to renew.  Called by the store thread."""
+    # What the store thread reads
+
+    def sessions(self) -> list[tuple[int, str]]:
+        """Return the sessions to renew."""
         return [*self._boards.sessions(), *((-1, owner) for owner in self._handovers.open())]
+
+    def counted(self) -> Mapping[Pair, Numbers]:
+        """Return everything that the worker processes have counted."""
+        return self._boards.counted()
 
     def _stop_reading(self, process: WorkerProcess) -> None:
         if process.channel in self._selector.get_map():

@@ -14,6 +14,8 @@ __all__ = ["Metrics"]
 
 logger = get_logger("onward")
 
+_NOTHING: Mapping[Pair, Sequence[int]] = {}
+
 
 class Metrics:
     """What this process has counted, by name, queue and job."""
@@ -38,8 +40,8 @@ class Metrics:
         self,
         counts: Mapping[tuple[str, Pair], int],
         *,
-        first_deliveries: Mapping[Pair, Sequence[int]] | None = None,
-        successes: Mapping[Pair, Sequence[int]] | None = None,
+        first_deliveries: Mapping[Pair, Sequence[int]] = _NOTHING,
+        successes: Mapping[Pair, Sequence[int]] = _NOTHING,
         other_runs: Sequence[tuple[Pair, int]] = (),
     ) -> None:
         """Add a batch at once: one lock, however many jobs.  Lengths are milliseconds.
@@ -54,9 +56,9 @@ class Metrics:
                 table = self._table
                 for (name, pair), count in counts.items():
                     table.add(name, pair, count)
-                for pair, waits in (first_deliveries or {}).items():
+                for pair, waits in first_deliveries.items():
                     table.add_first_deliveries(pair, waits)
-                for pair, runs in (successes or {}).items():
+                for pair, runs in successes.items():
                     table.add_successes(pair, runs)
                 for pair, ms in other_runs:
                     table.add_run(pair, ms)

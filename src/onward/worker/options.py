@@ -15,6 +15,7 @@ from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
 from onward.errors import OptionError
 from onward.telemetry import Telemetry
+from onward.worker.session import SendsSamples
 
 __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
 
@@ -37,6 +38,7 @@ class WorkerParts:
     limits: Callable[[], tuple[LimitRow, ...]] = tuple  # that its sessions declare
     key_ids: Callable[[], Sequence[str]] = tuple  # of the keys that it verifies with
     key_file: bool = False  # whether they come from a file, and may change
+    samples: SendsSamples | None = None  # None: another process sends them, or none does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

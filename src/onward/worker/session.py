@@ -21,7 +21,7 @@ from onward.version import __version__
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.store_contact import StoreContact
 
-__all__ = ["SessionEvents", "SessionKeeper"]
+__all__ = ["SendsSamples", "SessionEvents", "SessionKeeper"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
@@ -37,6 +37,16 @@ class SessionEvents(Protocol):
 
     def on_died(self, error: BaseException) -> None:
         """End the engine, or say so: the thread that renews has died."""
+
+
+class SendsSamples(Protocol):
+    """Sends the numbers of this process with renewals."""
+
+    def extend(self, owner: str) -> Renewal:
+        """Renew a session, and send a sample with that if it is time for one."""
+
+    def work(self) -> None:
+        """Look at the store for all processes, if it is the turn of this one."""
 
 
 class SessionKeeper:
@@ -75,6 +85,7 @@ class SessionKeeper:
         self._rests = False  # whether its thread has nothing to renew
         self._asked = False
         self._ended = False
+        self.samples: SendsSamples | None = None  # set by a worker that sends some
 
     def open(
         self, owner: str, *, adopts: str | None = None, compare: Callable[[Sequence[Lease]], None] | None = None
@@ -174,7 +185,7 @@ class SessionKeeper:
         """Do the same, and raise if the store does not answer."""
         asked, owner = self._clock(), self.owner
         try:
-            renewal = self._backend.extend(owner)
+            renewal = self._backend.extend(owner) if self.samples is None else self.samples.extend(owner)
         except BackendError:
             self.out_of_contact()
             raise
@@ -211,6 +222,8 @@ class SessionKeeper:
             failures = 0
             while self._wait(failures):
                 failures = 0 if self.renew() else failures + 1
+                if self.samples is not None:
+                    self.samples.work()
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._events.on_died(error)
 

@@ -79,6 +79,7 @@ class Worker:
         keep = functools.partial(SessionKeeper, contact=contact, recorder=recorder, limits=parts.limits)
         keep = functools.partial(keep, description=functools.partial(described, parts, options, recorder is not None))
         self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
+        session.samples = parts.samples
         runtime = self._parts.runtime
         make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)
         self._isolated = isolated = None if isolated_program is None else make(isolated_program)

@@ -87,6 +87,12 @@ PARAMETERS = {
     "sealed": b"",
     "first": 1_000_000_000,
     "before": 9_000_000_000,
+    "job": "0" * 32,
+    "ref": "bulk1",
+    "who": "person1",
+    "act": None,
+    "number": 1 << 60,
+    "kept_for": 1_000_000,
 }
 # Which index of which table each must walk.
 INDEXES = {
@@ -150,9 +156,29 @@ INDEXES = {
     "take_back": {"PRIMARY"},
     "series": {"PRIMARY"},
     "drop_stretch": {"PRIMARY"},
+    "audit_of_job": {"job_idx"},
+    "audit_about": {"ref_idx"},
+    "audit_by": {"who_idx"},
+    "audit_newest": {"at_idx"},
+    "audit_among": {"job_idx"},
+    "forget_audit": {"job_idx", "PRIMARY"},
+    "drop_old_audit": {"job_idx"},
+    "asked_among": {"PRIMARY"},
 }
 WITH_ANSWER = {"put_schedule", "change_schedule", "drop_schedule"}  # a write, and whether it wrote
-SORTED = {"candidates", "due", "expired", "lane_heads", "seen_heads", "gates", "series"}
+SORTED = {
+    "candidates",
+    "due",
+    "expired",
+    "lane_heads",
+    "seen_heads",
+    "gates",
+    "series",
+    "audit_of_job",
+    "audit_about",
+    "audit_by",
+    "audit_newest",
+}
 SMALL = {"queue", "wanted", "lease", "ended", "lost", "taken", "onward_queues", "onward_sessions"}
 
 
@@ -208,6 +234,11 @@ def full(mariadb):
         cursor.execute(
             "INSERT INTO onward_series (at, width, reporter, data) "
             f"SELECT seq * 60000000, 0, '*', '' FROM seq_1_to_{ROWS // 4}"
+        )
+        cursor.execute(
+            "INSERT INTO onward_audit (at, job_id, who, act, detail, ref, signature) SELECT seq, "
+            "CASE WHEN seq % 5 THEN lower(lpad(hex(seq), 32, '0')) ELSE '' END, concat('person', seq % 9), 'retry', '', "
+            f"concat('bulk', seq % 50), '' FROM seq_1_to_{ROWS // 4}"
         )
     yield
     mariadb.emptied()

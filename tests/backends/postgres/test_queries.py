@@ -171,6 +171,14 @@ INDEXES = {
     "try_unbegun": {"onward_jobs_pkey"},
     "series": {"onward_series_pkey"},
     "drop_stretch": {"onward_series_pkey"},
+    "audit_of_job": {"onward_audit_job_idx"},
+    "audit_about": {"onward_audit_ref_idx"},
+    "audit_by": {"onward_audit_who_idx"},
+    "audit_newest": {"onward_audit_at_idx"},
+    "audit_among": {"onward_audit_job_idx"},
+    "forget_audit": {"onward_audit_job_idx", "onward_jobs_pkey"},
+    "drop_old_audit": {"onward_audit_job_idx"},
+    "asked_among": {"onward_jobs_pkey"},
 }
 
 FILL = """
@@ -204,8 +212,11 @@ INSERT INTO onward_additions (flow, node, number, added_at)
 SELECT 'flow' || n % 10000, 'node' || n / 10000, 1, n FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_series (at, width, reporter, data)
 SELECT cast(n AS bigint) * 60000000, 0, '*', '' FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_audit (at, job_id, who, act, detail, ref, signature)
+SELECT n, CASE WHEN n % 5 > 0 THEN lpad(to_hex(n), 32, '0') ELSE '' END, 'person' || n % 9, 'retry', '', 'bulk' || n % 50, ''
+  FROM generate_series(1, {count}) AS n;
 """
-FILLED = ("jobs", "finished", "attempts", "holds", "gates", "flows", "nodes", "additions", "series")
+FILLED = ("jobs", "finished", "attempts", "holds", "gates", "flows", "nodes", "additions", "series", "audit")
 MANY = max(40_000, round(1_000_000 * float(os.environ.get("ONWARD_PROOF_SCALE", "0"))))
 
 

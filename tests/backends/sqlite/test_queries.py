@@ -60,13 +60,29 @@ def plan(connection):
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
     tables = (
         *("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "onward_series"),
-        *("job", "done", "run", "hold", "gate"),
+        *("job", "done", "run", "hold", "gate", "onward_audit", "entry"),
     )
 
     walks = [step for step in plan(name) if step.startswith("SCAN") and step.split()[1] in tables]
 
     # The sweep for orphans walks the leases, not the jobs.
     assert walks in ([], ["SCAN onward_jobs USING INDEX onward_jobs_owner_idx"])
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("audit_of_job", "onward_audit_job_idx (job_id=? AND at<?)"),
+        ("audit_about", "onward_audit_ref_idx (ref=? AND at<?)"),
+        ("audit_by", "onward_audit_who_idx (who=? AND at<?)"),
+        ("audit_newest", "onward_audit_at_idx (at<?)"),
+        ("audit_among", "onward_audit_job_idx (job_id=?)"),
+        ("forget_audit", "onward_audit_job_idx (job_id=?)"),
+        ("drop_old_audit", "onward_audit_job_idx (job_id=? AND at<?)"),
+    ],
+)
+def test_a_page_of_the_audit_trail_walks_an_index_of_its_own(plan, name, index):
+    assert any(step.endswith(index) for step in plan(name)), plan(name)
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - SORTING))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from itertools import islice
 
 from onward.backend import SAMPLER, Renewal, Sample, SeriesRow
 from onward.backends.memory.store import MemoryStore
@@ -61,4 +60,5 @@ def series_between(store: MemoryStore, span: tuple[int, int] | None, at_most: in
     if span is None:
         return ()
     first, last = span
-    return tuple(islice((row for key, row in sorted(store.series.items()) if first <= key[0] < last), at_most))
+    keys = sorted(key for key in store.series if first <= key[0] < last)
+    return tuple(store.series[key] for key in keys[:at_most])

@@ -81,7 +81,7 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
 
         def act(tx: Transaction) -> tuple[list[Row], list[str]]:
             ids = choose(tx)
-            asked = {job_id for (job_id,) in tx.ask("asked_among", ids=ids).rows()} if audit and ids else set()
+            asked = {job_id for job_id, is_asked in _asked(tx, ids) if is_asked} if audit and ids else set()
             states = _cancel(tx, ids, reason) if ids else []
             return states, [job_id for job_id, *_ in states if job_id not in asked]
 
@@ -153,6 +153,11 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
 
 def _named(job_id: str, _: Transaction) -> list[str]:
     return [job_id]
+
+
+def _asked(tx: Transaction, ids: Sequence[str]) -> Sequence[Row]:
+    """Lock these jobs; return of each whether it was asked to cancel."""
+    return tx.ask("asked_among", ids=ids).rows()
 
 
 def _free(tx: Transaction, ids: Sequence[str]) -> list[str]:

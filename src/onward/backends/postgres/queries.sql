@@ -2424,9 +2424,9 @@ SELECT number, job_id, at, who, act, detail, ref, signature
 -- name: audit_newest
 SELECT number, job_id, at, who, act, detail, ref, signature
   FROM onward_audit
- WHERE at <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
+ WHERE at + 0 <= cast(:at AS bigint) AND (at < cast(:at AS bigint) OR number < cast(:number AS bigint))
    AND (cast(:act AS text) IS NULL OR act = :act)
- ORDER BY at DESC, number DESC
+ ORDER BY at + 0 DESC, number DESC
  LIMIT cast(:limit AS bigint);
 
 -- name: audit_among
@@ -2445,11 +2445,14 @@ DELETE FROM onward_audit
  WHERE ctid = ANY (ARRAY (SELECT ctid
                             FROM onward_audit
                            WHERE job_id = '' AND at <= (SELECT now FROM clock) - cast(:kept_for AS bigint)
+                           ORDER BY at, number
                            LIMIT cast(:limit AS bigint)
                              FOR UPDATE SKIP LOCKED));
 
 -- name: asked_among
-SELECT id FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND cancel_reason IS NOT NULL FOR UPDATE;
+SELECT job.id, job.cancel_reason IS NOT NULL
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, cancel_reason FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job;
 
 -- Samples.
 

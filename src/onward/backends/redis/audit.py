@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from onward.backend import EACH_JOB, KEPT_FOR, Audit, AuditEntry, AuditQuery
+from onward.backends.damage import logger
+from onward.backends.redis.packing import UNREADABLE
 from onward.base.clock import SECOND
 
-__all__ = ["AUDIT_KEPT_FOR", "asked_for", "entries_of", "entry_of", "given", "of_jobs", "packed"]
+__all__ = ["AUDIT_KEPT_FOR", "asked_for", "entries_of", "given", "of_jobs", "packed"]
 
 AUDIT_KEPT_FOR = round(KEPT_FOR.total_seconds() * SECOND)
 _LAST = (1 << 53) - 1  # after every instant and every number: scripts have no larger whole number
@@ -58,11 +60,12 @@ def asked_for(query: AuditQuery) -> tuple[Any, ...]:
     return named[0], f"{at:d}", number, query.limit, filters
 
 
-def entries_of(found: Sequence[Sequence[bytes]]) -> list[AuditEntry]:
-    """Return entries from their numbers and rows."""
-    return [entry_of(raw, int.from_bytes(number, "big")) for number, raw in found]
-
-
-def entry_of(raw: bytes, number: int = 0) -> AuditEntry:
-    """Return an entry from its row."""
-    return AuditEntry(number=number, **msgspec.structs.asdict(_row(raw)))
+def entries_of(found: Iterable[Sequence[bytes]]) -> list[AuditEntry]:
+    """Return entries from their numbers and rows.  One that cannot be read is left out, and logged."""
+    entries: list[AuditEntry] = []
+    for number, raw in found:
+        try:
+            entries.append(AuditEntry(number=int.from_bytes(number, "big"), **msgspec.structs.asdict(_row(raw))))
+        except UNREADABLE as error:
+            logger.critical("entry %r of the audit trail cannot be read: %s", number, error)
+    return entries

@@ -9,7 +9,7 @@ from typing import Any
 from onward.backend import StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing
-from onward.backends.redis.audit import entry_of
+from onward.backends.redis.audit import entries_of
 from onward.backends.redis.audit import packed as packed_entry
 from onward.backends.redis.layout import FEW, STATES
 from onward.backends.redis.notes import packed_note, read_notes
@@ -45,7 +45,7 @@ class RedisTransfer:
         return Attached(
             {key: Confirmed(job_id, token, end) for key, (job_id, token, end) in pointers.items() if end is not None},
             {job.id: read_notes(each) for job, each in zip(jobs, notes, strict=True) if each},
-            {job.id: [entry_of(raw) for raw in each] for job, each in zip(jobs, entries, strict=True) if each},
+            {job.id: entries_of((b"", raw) for raw in each) for job, each in zip(jobs, entries, strict=True) if each},
         )
 
     @set_aside_and_repeat

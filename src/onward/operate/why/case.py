@@ -113,6 +113,7 @@ class Besides(NamedTuple):
     acts: Sequence[AuditRecord] = ()  # what people did to it, the newest first
     other_acts: Sequence[AuditRecord] = ()  # to its queue if that is paused; or, if it is gone, purges
     ended_per_second: float | None = None  # of its queue, over the last minutes, from at least 20 jobs
+    usual_run: float | None = None  # seconds: 95 of 100 runs of the job took less, from at least 20 runs
 
 
 def _nothing(job_id: str) -> StoredJob:

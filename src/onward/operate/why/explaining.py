@@ -16,6 +16,7 @@ from onward.backend import (
     Query,
     StoredJob,
 )
+from onward.base.clock import SECOND
 from onward.client.auditing import Auditor, AuditRecord
 from onward.client.record import Records
 from onward.contract.description import WorkerDescription
@@ -24,6 +25,7 @@ from onward.flow.lanes import group_of
 from onward.job.envelope import Sealed, open_sealed
 from onward.job.states import State
 from onward.job.steps import SLEEP, WAIT
+from onward.operate.series.points import SeriesReader, ended_per_second, run_percentile
 from onward.operate.why.case import Besides, Case, Described, KnownSettings
 from onward.operate.why.gates import limited
 from onward.operate.why.reason import Reason
@@ -32,6 +34,7 @@ from onward.operate.why.rules import why
 __all__ = ["Explainer"]
 
 _RUNS = 20  # that are named
+_USUAL = 25 * 3600 * SECOND  # of a nightly job, too, there was a run
 _ACTS = 100  # of people, that are looked at
 
 
@@ -50,6 +53,7 @@ class Explainer:
         self._inspection = inspection
         self._records = records
         self._settings = settings
+        self._series = SeriesReader(inspection)
         self._auditor = auditor if backend.capabilities.audit else None
 
     def why(self, job_id: str) -> Reason:
@@ -75,6 +79,8 @@ class Explainer:
         )
         if case.waits:
             case.besides = self._besides(case)
+        elif case.is_there and case.job.state is State.EXECUTING:
+            case.besides = Besides(usual_run=self._usual_run(case))
         if self._auditor is not None:
             acted = self._auditor.records(seen.audit)
             case.besides = case.besides._replace(acts=acted, other_acts=self._other_acts(case))
@@ -98,7 +104,18 @@ class Explainer:
             running=self._running(case),
             trouble=trouble,
             key_id=key_id,
+            ended_per_second=self._rate(case),
         )
+
+    def _rate(self, case: Case) -> float | None:
+        """Return how many jobs of its queue ended in a second, if jobs stand before it."""
+        if case.place.ahead == 0:
+            return None
+        return ended_per_second(self._series.last_minutes(case.now), case.job.queue)
+
+    def _usual_run(self, case: Case) -> float | None:
+        """Return how long runs of the job take at most, but for 5 of 100."""
+        return run_percentile(self._series.measures(_USUAL), case.job.job, 0.95)
 
     def _flow(self, job: StoredJob) -> FlowRow | None:
         if job.awaits != AWAITS_NODE or job.flow is None or not isinstance(self._backend, KeepsFlows):

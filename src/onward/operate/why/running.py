@@ -10,6 +10,8 @@ from onward.operate.why.reason import Reason, at, moment
 
 __all__ = ["cancelling", "running", "worker_gone", "worker_silent"]
 
+_STUCK = 10  # times as long as usual
+
 
 def worker_gone(case: Case) -> Reason | None:
     if not _runs(case) or _session(case) is not None:
@@ -58,12 +60,21 @@ def running(case: Case) -> Reason | None:
     where = f" on {held.place}" if held is not None else ""
     progress = case.record.progress if case.record is not None else None
     so_far = "" if progress is None else f"; it reports {progress.fraction:.0%}"
+    took, usual = max(0, case.now - started) / 1_000_000, case.besides.usual_run
+    compared = "" if usual is None else f"  95 of 100 runs of this job take less than {spoken(usual)}"
+    is_stuck = usual is not None and took > _STUCK * usual
     return Reason(
         code="running",
-        text=f"It has been running for {spoken(max(0, case.now - started) / 1_000_000)}{where}, since {moment(started)}"
-        f"{so_far}.",
+        text=f"It has been running for {spoken(took)}{where}, since {moment(started)}{so_far}."
+        f"{compared and compared + ('.  Is it stuck?' if is_stuck else '.')}",
         fix=f"onward job stack {case.job.id}",
-        facts={"owner": case.job.owner, "started_at": at(started), "attempt": case.job.attempts + 1},
+        facts={
+            "owner": case.job.owner,
+            "started_at": at(started),
+            "attempt": case.job.attempts + 1,
+            "usual_run": usual,
+            "stuck": is_stuck,
+        },
     )
 
 

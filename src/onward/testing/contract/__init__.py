@@ -27,6 +27,7 @@ import pytest
 TOPICS = (
     "adoption",
     "arrows",
+    "audit",
     "batches",
     "booking",
     "cancelling",
