@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-MOST = 5
+MOST = 8
 
 
 def pytest_addoption(parser):

@@ -24,6 +24,7 @@ jobs = Onward({url!r})
 def send(user_id: int, text: str = "hello", password: str = "") -> None:
     if not Path("fixed").exists() or user_id < 0:
         raise KeyError(f"no user {{user_id}}")
+    Path(f"begun-{{user_id}}").touch()
     while user_id >= 3 and Path("held").exists():
         time.sleep(0.01)
 """
@@ -329,7 +330,7 @@ class TestCanary:
         canary = subprocess.Popen(
             [*program, "dead", "canary", "--queue", "mail", "--json"], stdout=subprocess.PIPE, text=True
         )
-        eventually(lambda: jobs.get(ids[0]).state is State.EXECUTING)
+        eventually((tmp_path / "begun-3").exists)
         (session,) = jobs.sessions()
         os.kill(session.pid, signal.SIGKILL)  # the process that runs it; its supervisor gives the job back
 

@@ -3,8 +3,8 @@
 Called by the methods of the application, and by workers at intervals; never by `client` or `attempt`.
 Read `inspector` (one method per question or request), `steering` and `signalling` (one job), `why` (what holds it),
 `filters` and `finding` (jobs by a filter), `bulk` (acts on all that match, written by `acts`), `dead_letters` with `deaths`,
-`death_details` (their groups), `canary` and `editing` (their repair, held by `triage`), `pruning`, `unsupported_inspection`
-(for brokers).  Schedules: `declarations` (in the code), `schedules` (all of them).  `limits` and `flows` are ``jobs.limits``
-and ``jobs.flows``.  `transfer` moves them between stores.  `deploy` checks if a build can run what waits.  `health` says what
-is wrong with a fleet; `watching`, `death_watch` look again and again, for screens; `store_metrics`, `series`: for charts.
+`death_details` (their groups), `canary` and `editing` (a second run; `triage` holds both), `pruning`,
+`unsupported_inspection` (for brokers).  Schedules: `declarations` (in the code), `schedules` (all of them).  `limits` and
+`flows` are ``jobs.limits`` and ``jobs.flows``.  `transfer` moves them between stores.  `deploy` checks if a build can run what
+waits.  `health` says what is wrong; `watching`, `death_watch` serve screens; `store_metrics`, `series` serve charts.
 """
