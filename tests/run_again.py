@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-MOST = 8
+MOST = 5
 
 
 def pytest_addoption(parser):
