@@ -44,7 +44,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
     [
         (
             "onward ",
-            f"enqueue worker top job why dead queue schedule limit flow {MAINTENANCE} keys config version demo completion",
+            f"enqueue worker top job why dead queue schedule limit flow audit {MAINTENANCE} keys config version demo completion",
         ),
         ("onward job ", "list show stack retry signal cancel signatures"),
         ("onward worker ", "list"),

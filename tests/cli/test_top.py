@@ -123,7 +123,7 @@ class TestOnePicture:
         assert "Z  onward top  sqlite:///" in lines[0]
         assert lines[2].startswith("throughput  0.0 jobs/s")
         assert lines[3] == "due 1   running 1   retry 0   dead 1   later 1   done 0   cancelled 0"
-        assert lines[4].startswith("health      served mail: no live worker serves queue mail")
+        assert re.match(r"health      served mail  dying die [0-9a-f]{12}", lines[4])
         (mail,) = [line for line in lines if line.startswith("mail ")]
         assert re.fullmatch(r"mail +\d+ m?s +1 +1 +no worker +0 +1", mail)
         (row,) = [line for line in lines if busy.id in line]
@@ -139,7 +139,10 @@ class TestOnePicture:
         counts = {"available": 1, "executing": 1, "retryable": 0, "scheduled": 1}
         assert mail.items() >= {"queue": "mail", "paused": False, **counts, "p95": None, "eta": None}.items()
         assert 0 <= mail["oldest_due"] < 60
-        assert [(check["name"], check["about"]) for check in look["checks"]] == [("served", ["mail"])]
+        served, dying = look["checks"]
+        assert (served["name"], served["about"]) == ("served", ["mail"])
+        assert dying["name"] == "dying"
+        assert dying["about"][0].startswith("die ")
         assert [(job["id"], job["name"], job["attempt"]) for job in look["running"]] == [(busy.id, "send", 1)]
         assert "0123456789abcdef" in [worker["owner"] for worker in look["workers"]]
 
