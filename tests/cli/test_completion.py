@@ -10,6 +10,7 @@ from onward.cli.commands import GLOBALS, TREE
 from onward.cli.completion import script
 from tools import cli_reference
 
+LOOKING = "enqueue worker top job why dead queue schedule limit flow audit"
 MAINTENANCE = "reap prune health forget migrate check-deploy move"
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-config", "-n"]}
 
@@ -44,7 +45,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
     [
         (
             "onward ",
-            f"enqueue worker top job why dead queue schedule limit flow audit {MAINTENANCE} keys config version demo completion",
+            f"{LOOKING} {MAINTENANCE} keys config version demo completion",
         ),
         ("onward job ", "list show stack retry signal cancel signatures"),
         ("onward worker ", "list"),
