@@ -60,6 +60,8 @@ PARAMETERS = {
     "last": 1 << 53,
     "origin": "code",
     "fingerprint": "f",
+    "flow": None,
+    "node": None,
     "declared_at": 1,
     "booked_until": 1,
     "paused_at": None,
