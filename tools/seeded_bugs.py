@@ -2656,7 +2656,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "self._write(lambda own: self._store_audit(own, audit, changed(result)))",
             ),
         ),
-        ("tests/application/test_audit_killed.py::test_both_are_there_or_neither_is[postgres-after]",),
+        ("tests/application/test_audit_killed.py::test_both_are_there_or_neither_is[postgres-before the commit]",),
     ),
     Mutant(
         "M322",

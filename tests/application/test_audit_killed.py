@@ -18,15 +18,16 @@ from onward import Onward
 url, job_id, where = sys.argv[1:]
 jobs = Onward(url)
 jobs.connect()
-store = jobs.backend._store_audit
+backend = jobs.backend
+store, audited = backend._store_audit, backend._audited
 
-def die(*arguments):
-    if where == "after":
-        store(*arguments)
+def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-if where != "never":
-    jobs.backend._store_audit = die
+if where == "before the entry":
+    backend._store_audit = die
+elif where == "before the commit":
+    backend._audited = lambda *arguments: lambda tx: die(audited(*arguments)(tx))
 jobs.cancel(job_id, "wrong", by="ann")
 """
 
@@ -36,7 +37,7 @@ def store(request):
     return request.param
 
 
-@pytest.mark.parametrize("where", ["before", "after", "never"])
+@pytest.mark.parametrize("where", ["before the entry", "before the commit", "never"])
 def test_both_are_there_or_neither_is(jobs, url, where):  # noqa: F811
     job = jobs.enqueue("send", {}, delay="1h")
 

@@ -312,10 +312,9 @@ class AuditPagesContract:
         instants = [5, 3, 9, 3, 7]
         for turn, at in enumerate(instants):
             backend.pause("mail", paused=turn % 2 == 0, audit=[an_entry("pause", at=at, detail=str(turn))])
-        found, before = [], None
-        while page := trail(backend, before=before, limit=2):
-            found += page
-            before = page[-1].place
+        found: list[AuditEntry] = []
+        for _ in instants:
+            found += trail(backend, before=found[-1].place if found else None, limit=2)
 
         # Entries of one instant are in the order in which they came.
         assert [(entry.at, entry.detail) for entry in found] == [(9, "2"), (7, "4"), (5, "0"), (3, "3"), (3, "1")]
