@@ -2549,6 +2549,131 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{CHECKS}::TestMending::test_a_budget_that_became_smaller_is_raised",),
     ),
     Mutant(
+        "M300",
+        "a fingerprint has line numbers in it: every deployment splits its groups",
+        (
+            Edit(
+                "src/onward/base/fingerprint.py",
+                "places.append((file, code.co_qualname))",
+                'places.append((file, f"{code.co_qualname}:{traceback.tb_lineno}"))',
+            ),
+        ),
+        ("tests/base/test_fingerprint.py::test_lines_do_not_count",),
+    ),
+    Mutant(
+        "M301",
+        "the message of an encrypted job enters its fingerprint",
+        (
+            Edit(
+                "src/onward/security/encryption.py",
+                "without_text(failure.fingerprint, failure.kind, failure.message)",
+                "failure.fingerprint",
+            ),
+        ),
+        ("tests/application/test_death_groups.py::test_the_message_of_an_encrypted_job_is_not_in_its_fingerprint",),
+    ),
+    Mutant(
+        "M302",
+        "the folder of a deployment enters fingerprints",
+        (
+            Edit(
+                "src/onward/base/fingerprint.py",
+                "    below = file if root is None else file[len(root) :]\n",
+                "    root = None\n    below = file\n",
+            ),
+        ),
+        ("tests/base/test_fingerprint.py::test_the_folder_of_a_deployment_does_not_count",),
+    ),
+    Mutant(
+        "M303",
+        "SQLite counts a group without a limit",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "WHERE died.job = first.job AND died.fingerprint = first.fingerprint LIMIT :at_most)),",
+                "WHERE died.job = first.job AND died.fingerprint = first.fingerprint)),",
+            ),
+        ),
+        (
+            f"{ON_SQLITE}::test_no_group_is_counted_beyond_the_limit",
+            "tests/backends/sqlite/test_deaths.py::test_groups_cost_the_same_however_many_jobs_have_died",
+        ),
+    ),
+    Mutant(
+        "M304",
+        "a replay in memory leaves the job in its group",
+        (
+            Edit(
+                f"{MEMORY}/store.py",
+                "        del self.finished[job_id]\n        self.deaths.remove(job_id)\n",
+                "        del self.finished[job_id]\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_replayed_job_leaves_its_group",),
+    ),
+    Mutant(
+        "M305",
+        "PostgreSQL leaves a job that ended again under its id in the group of its death",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                """                excluded.progress, excluded.result, excluded.sealed, excluded.fingerprint)
+), released AS (""",
+                """                excluded.progress, excluded.result, excluded.sealed, onward_finished.fingerprint)
+), released AS (""",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_a_job_enqueued_again_under_its_id_takes_the_dead_one_out_of_its_group",),
+    ),
+    Mutant(
+        "M306",
+        "Redis leaves a job that was purged in its group",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/jobs.lua",
+                "    if old.died then zset('deaths', deaths.member(old), false) end\n",
+                "",
+            ),
+        ),
+        (f"{ON_REDIS}::test_a_purged_job_leaves_its_group",),
+    ),
+    Mutant(
+        "M307",
+        "a query by a fingerprint acts on all jobs of the name",
+        (
+            Edit(
+                "src/onward/backends/sql/inspection.py",
+                "return ids if query.fingerprint is None else deaths.dead_among(tx, ids, query)",
+                "return ids",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_ids_are_listed_if_they_are_in_the_group",),
+    ),
+    Mutant(
+        "M308",
+        "what was enqueued after a preview is swept along",
+        (
+            Edit(
+                "src/onward/backends/sql/rows.py",
+                "return ids if query.until is None else [job_id for job_id in ids if job_id <= query.until]",
+                "return ids",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_only_up_to_the_last_id_is_replayed_and_purged",),
+    ),
+    Mutant(
+        "M309",
+        "a crash is recorded without the worker that died",
+        (
+            Edit(
+                f"{SQLITE}/reaping.py",
+                "lease._replace(by=workers.get(lease.owner))",
+                "lease._replace(by=None)",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_crash_names_the_worker_whose_session_was_reaped",),
+    ),
+    Mutant(
         "M310",
         "a canary goes on after a job that failed again",
         (Edit(f"{OPERATE}/canary.py", 'return self.happened in ("failed", "impatient")', "return False"),),

@@ -365,17 +365,19 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
     assert reads.pop() < 10 * LIMIT
 
 
+@pytest.mark.promise("S125")
 @pytest.mark.parametrize(
     "look",
     [
         lambda backend: backend.wait(["q2", "q3"], 0),
         lambda backend: backend._until_work(["laned"]),
         lambda backend: backend.look(Look(counts=True, at_most=100)),
+        lambda backend: backend.look(Look(deaths=True, at_most=100)),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
         lambda backend: backend.queues_with_work("q"),
     ],
-    ids=["wait", "wait for lanes", "overview", "list", "prune", "queues with work"],
+    ids=["wait", "wait for lanes", "overview", "groups", "list", "prune", "queues with work"],
 )
 def test_a_look_costs_the_same_however_much_there_is(open_full, look):
     backend = open_full()

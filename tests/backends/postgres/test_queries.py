@@ -12,7 +12,7 @@ from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.queue_marks import QueueMarks
-from onward.testing.contract.builders import a_lease, some_envelopes
+from onward.testing.contract.builders import a_claim, a_lease, some_envelopes
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 from tests.servers.connecting import connected
 
@@ -357,6 +357,33 @@ class TestCost:
             backend.enqueue(some_envelopes(5_000, **{"queue": "a", **ballast}))
 
         assert claim() < before * 1.5
+
+    @pytest.mark.promise("S125")
+    @pytest.mark.parametrize("statistics", ["old", "new"])
+    def test_groups_of_dead_jobs_cost_the_same_however_many_there_are(self, backend, pages, sql, statistics):
+        def look():
+            return pages("deaths", groups=100, at_most=50)
+
+        def fill(count):
+            copy = """
+                INSERT INTO onward_finished OVERRIDING USER VALUE
+                SELECT (jsonb_populate_record(done, jsonb_build_object('id', done.id || '-' || n))).*
+                  FROM onward_finished AS done, generate_series(1, %s) AS n
+                 WHERE length(done.id) = 32
+            """
+            sql(copy % count)
+
+        backend.enqueue(some_envelopes(1, job="a") + some_envelopes(1, job="b"))
+        backend.settle([Settlement.abandon(lease, "gave up") for lease in backend.claim(a_claim(limit=2))])
+        fill(1_000)
+        sql("VACUUM ANALYZE onward_finished")
+        before = look()
+
+        sql("DELETE FROM onward_finished WHERE length(id) > 32")
+        fill(10_000)
+        sql("VACUUM onward_finished" if statistics == "old" else "VACUUM ANALYZE onward_finished")
+
+        assert look() < before * 1.5
 
     @pytest.mark.parametrize("statistics", ["old", "new"])
     def test_the_queues_that_have_work_cost_the_same_whatever_waits_in_them(self, backend, pages, sql, statistics):

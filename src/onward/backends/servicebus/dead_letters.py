@@ -17,6 +17,7 @@ from onward.backends.servicebus.message import MessageHeader, compose, read
 from onward.backends.servicebus.received import DeadLetterDescription
 from onward.base.clock import to_micros
 from onward.base.logs import get_logger
+from onward.contract.deaths import fingerprint_of
 from onward.job.states import State
 
 __all__ = ["DeadLetterQueue", "page_of"]
@@ -149,7 +150,12 @@ def _description(message: Any, header: MessageHeader) -> DeadLetterDescription:
 
 
 def _is_meant(job: StoredJob, query: Query) -> bool:
-    return (query.ids is None or job.id in query.ids) and (query.job is None or job.job == query.job)
+    return (
+        (query.ids is None or job.id in query.ids)
+        and (query.job is None or job.job == query.job)
+        and (query.fingerprint is None or fingerprint_of(job.runs) == query.fingerprint)
+        and (query.until is None or job.id <= query.until)
+    )
 
 
 def page_of(jobs: Sequence[StoredJob], query: Query) -> list[StoredJob]:

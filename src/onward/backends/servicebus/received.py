@@ -33,7 +33,8 @@ class DeadLetterDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     def __str__(self) -> str:
         text = _encode(self).decode()
         if len(text) > _LONGEST and self.failure is not None:
-            short = Failure(self.failure.kind, cut(self.failure.message, _TRACE // 2) or "", "")
+            message = cut(self.failure.message, _TRACE // 2) or ""
+            short = msgspec.structs.replace(self.failure, message=message, traceback="")
             text = _encode(msgspec.structs.replace(self, failure=short)).decode()
         return text
 
@@ -110,4 +111,5 @@ def _short(failure: Failure | None) -> Failure | None:
     if failure is None:
         return None
     # The end of a traceback explains more than its beginning.
-    return Failure(failure.kind, cut(failure.message, _TRACE) or "", failure.traceback[-_TRACE:])
+    message, traceback = cut(failure.message, _TRACE) or "", failure.traceback[-_TRACE:]
+    return msgspec.structs.replace(failure, message=message, traceback=traceback)

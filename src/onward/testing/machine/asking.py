@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
+from onward.backend import TOMBSTONE, Death, DeathGroup, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.base.clock import SECOND
 from onward.job.lease import Hold, Lease
 from onward.job.states import FINISHED, LIVE, State
@@ -38,6 +38,8 @@ class AskedModel(Model):
             and query.job in {None, job.envelope.job}
             and query.flow in {None, job.envelope.flow}
             and query.node in {None, job.envelope.node}
+            and (query.fingerprint is None or (job.state is State.DISCARDED and job.died == query.fingerprint))
+            and (query.until is None or job.id <= query.until)
             and (query.after is None or (job.id < query.after if query.newest_first else job.id > query.after))
         ]
         return sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)[: query.limit]
@@ -51,6 +53,23 @@ class AskedModel(Model):
         live = Counter(job.envelope.queue for job in self.live.values())
         names = sorted({*live, *self.paused})
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
+
+    def death_groups(self, at_most: int) -> Sequence[DeathGroup]:
+        """Return the groups of `look`."""
+        groups: dict[tuple[str, str], list[ModelJob]] = {}
+        for _, job in sorted(self.finished.items()):
+            if job.state is State.DISCARDED and job.died is not None:
+                groups.setdefault((job.envelope.job, job.died), []).append(job)
+        return [
+            DeathGroup(
+                job=name,
+                fingerprint=fingerprint,
+                count=min(len(jobs), at_most),
+                first=Death(jobs[0].id, jobs[0].finished_at or 0),
+                last=Death(jobs[-1].id, jobs[-1].finished_at or 0),
+            )
+            for (name, fingerprint), jobs in sorted(groups.items())
+        ]
 
     @property
     def every_id(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from onward.backend import Inspection, Lease, Look, Reaped, Run, StoredJob
+from onward.backend import Lease, Look, Reaped, Run, Snapshot, StoredJob
 from onward.testing.machine.asking import AskedModel
 
 __all__ = ["agree", "jobs", "leases", "look", "reaped"]
@@ -73,10 +73,13 @@ def _run_in_its_words(expected: Run, found: Run) -> Run:
     return expected
 
 
-def look(backend: Inspection, model: AskedModel) -> None:
+def look(backend: Any, model: AskedModel) -> None:
     """Compare what one look sees."""
-    seen = backend.look(Look(counts=True))
+    groups: bool = backend.capabilities.groups_deaths
+    seen: Snapshot = backend.look(Look(counts=True, deaths=groups))
     assert seen.overview is not None
     agree("the clock of look()", seen.now, model.now)
     agree("the counts of look()", seen.overview.counts, model.counts())
     agree("the queues of look()", seen.overview.queues, model.seen_queues())
+    if groups:
+        agree("the groups of look()", seen.deaths, model.death_groups(Look().at_most))

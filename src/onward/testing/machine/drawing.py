@@ -25,6 +25,7 @@ __all__ = [
     "claims",
     "idempotency_keys",
     "member_plans",
+    "narrowed",
     "numbers",
     "owners",
     "plans",
@@ -145,7 +146,10 @@ def _settling(move: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy
     return st.tuples(st.just(move), _some_of(3, **options) if options else st.just({}))
 
 
-_failure = st.just(Failure("ValueError", "it broke", "Traceback\n"))
+_FINGERPRINT = "0a1b2c3d4e5f"
+_failure = st.sampled_from(
+    (Failure("ValueError", "it broke", "Traceback\n"), Failure("KeyError", "it is gone", "", _FINGERPRINT))
+)
 _ran = st.booleans()
 
 # A move and its options, for a lease that is not chosen yet.
@@ -194,8 +198,20 @@ claims = st.builds(
     begins=st.sampled_from((None, None, None, 1, 0)),
 )
 
+
+def _query(group: str | None, **options: Any) -> Query:
+    return Query(**options) if group is None else Query(**(options | {"job": "work"}), fingerprint=group)
+
+
+def narrowed(query: Query, ids: tuple[str, ...] | None, can: Capabilities) -> Query:
+    """Return a query of jobs by their ids, if there are any; without a group where the store has none."""
+    group = query.fingerprint if can.groups_deaths else None
+    return msgspec.structs.replace(query, ids=ids, fingerprint=group)
+
+
 queries = st.builds(
-    Query,
+    _query,
+    group=st.sampled_from((None, None, None, _FINGERPRINT, "unexplained", "crashed")),
     states=st.none() | st.frozensets(st.sampled_from(State), min_size=1),
     queue=st.sampled_from((None, *QUEUES)),
     job=st.sampled_from((None, None, "work")),

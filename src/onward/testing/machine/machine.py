@@ -33,6 +33,7 @@ from onward.testing.machine.drawing import (
     an_envelope,
     claims,
     idempotency_keys,
+    narrowed,
     numbers,
     owners,
     plans,
@@ -313,7 +314,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
         self._count("list")
 
     def _narrowed(self, query: Query, which: list[int] | None) -> Query:
-        return query if which is None else replace(query, ids=tuple(self._some_ids(which)))
+        return narrowed(query, None if which is None else tuple(self._some_ids(which)), self.backend.capabilities)
 
     def _some_ids(self, which: Iterable[int]) -> list[str]:
         """Return ids, those of live jobs first, the newest of them first; one that was never there when there are none."""
@@ -376,8 +377,7 @@ class ContractMachine(LaneRules, NoteRules, ScheduleRules, FlowRules):
 
     def _both(self, verb: str, *args: Any, **options: Any) -> Any:
         """Say the same to both; they must answer the same."""
-        found = getattr(self.backend, verb)(*args, **options)
-        expected = getattr(self.model, verb)(*args, **options)
+        found, expected = (getattr(each, verb)(*args, **options) for each in (self.backend, self.model))
         agree(f"the answer to {verb}", found, expected)
         return found
 

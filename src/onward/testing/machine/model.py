@@ -211,8 +211,17 @@ class Model(ModelClaims, ModelSchedules, ModelFlows, ModelNotes):
     def finish(self, job: ModelJob, state: State, reason: str | None) -> None:
         job.state, job.reason, job.finished_at = state, reason, self.now
         job.unique_key = job.asked = None
+        job.died = self._died(job) if state is State.DISCARDED else None
         self.finished[job.id] = self.live.pop(job.id)
         self.note_end(job)
+
+    def _died(self, job: ModelJob) -> str:
+        """Return the fingerprint of the newest record of a job's runs."""
+        runs = {token: run for (job_id, token), run in self.records.items() if job_id == job.id}
+        if not runs:
+            return "unexplained"
+        newest = runs[max(runs)]
+        return "crashed" if newest.move == "crashed" else newest.failure.fingerprint or "unexplained"
 
     def _record(self, job: ModelJob, move: str, to: State, failure: Failure, duration_ms: int = 0) -> None:
         self.records[job.id, job.delivery] = Run(

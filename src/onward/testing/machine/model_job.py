@@ -51,6 +51,7 @@ class ModelJob:
     reason: str | None = None
     progress: bytes | None = None
     tombstone: bool = False
+    died: str | None = None  # the fingerprint of a discarded job
     booked: bool = False  # scheduled by a claim, for a token of its lane
 
     @property
