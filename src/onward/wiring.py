@@ -55,6 +55,7 @@ from onward.operate.finding import Finder
 from onward.operate.flows import FlowControl
 from onward.operate.health.asking import HealthChecker
 from onward.operate.health.findings import HealthSettings
+from onward.operate.health.telling import HealthTeller
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
 from onward.operate.schedules import ScheduleControl
@@ -171,6 +172,7 @@ class Parts:
         self.series = SeriesReader(self.inspection)
         self.explainer = Explainer(self.backend, self.inspection, records, self._known_settings(), auditor)
         self.health = self._health()
+        self.health_teller = HealthTeller(self.health, self.backend, self.telemetry)
         self.limits = LimitControl(self.backend, self._lanes.declared, auditor)
         self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
@@ -333,6 +335,7 @@ class Parts:
             limits=self._lanes.declared,
             key_ids=lambda: self.keys.signing.key_ids,
             key_file=self.keys.file is not None,
+            on_sampler=self.health_teller.on_sampler,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

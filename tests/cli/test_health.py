@@ -283,3 +283,28 @@ class TestStories:
         """Let every worker have started hours ago, the one with the lower process id first."""
         started = "json_set(CAST(description AS TEXT), '$.started', 1000000 + pid)"
         sql(f"UPDATE onward_sessions SET description = CAST({started} AS BLOB)")
+
+
+def test_a_worker_process_tells_its_subscribers_what_changed(jobs, shop, url, worker, tmp_path, eventually):
+    """The supervisor is the sampler, and has no subscribers: it lets a process compare."""
+    source = """\
+from pathlib import Path
+from onward import Onward
+from onward.telemetry import HealthChanged
+
+jobs = Onward({url!r}, lease_for=3)
+
+@jobs.on(HealthChanged)
+def note(change: HealthChanged) -> None:
+    with Path("told").open("a") as told:
+        told.write(f"{{change.check}} {{change.before}} {{change.status}} {{change.about}}\\n")
+
+@jobs.job(queue="mail")
+def welcome() -> None: ...
+"""
+    jobs.enqueue("send", queue="orphans")
+
+    worker(shop(url, source), "--processes", "2")
+
+    told = tmp_path / "told"
+    eventually(lambda: told.exists() and "served ok warn ('orphans',)" in told.read_text())

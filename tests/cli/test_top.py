@@ -14,7 +14,8 @@ from onward.cli.picture import Choice, Room, picture
 from onward.cli.table import measure
 from onward.client.record import JobRecord, Progress, RunError, SessionRecord
 from onward.operate.death_watch import Deaths, GoneWorker
-from onward.operate.watching import COUNTED, QueuePace, StoreWatch, WatchedStore
+from onward.operate.queue_pace import QueuePace
+from onward.operate.watching import COUNTED, StoreWatch, WatchedStore
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -16,9 +16,12 @@ from onward.job.states import LIVE, State
 from onward.operate.health.changes import compare
 from onward.operate.health.findings import DyingGroup, Findings, HealthSettings, ScheduleFinding
 from onward.operate.health.rules import RULES, checks
+from onward.operate.series.measured import Measured, merged
 from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
+from onward.telemetry import HealthChanged
 from onward.testing import FakeClock
+from tests.waiting import eventually
 
 NOW = FakeClock().micros()
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
@@ -178,6 +181,16 @@ class TestJobs:
         assert told(runs(HOUR + SECOND)) == ("warn", f"onward job cancel {a_job().id}")
         assert runs(5 * HOUR, timeout=5 * 3600).status == "ok"
         assert "its time-out of 10 s has not ended it" in runs(71 * SECOND, timeout=10).detail
+
+    def test_one_that_runs_ten_times_as_long_as_it_used_to_is_stuck_after_ten_minutes(self):
+        def runs(age, p99):
+            job = a_job(state=State.EXECUTING, owner="w", started_at=NOW - age)
+            return found("stuck", running=[job], timeouts={job.id: 86_400}, p99={"send": p99})
+
+        assert runs(600 * SECOND, 2).status == "ok"
+        assert "where 99 of 100 runs took 2.0 s at most" in runs(601 * SECOND, 2).detail
+        assert runs(1_000 * SECOND, 100).status == "ok"
+        assert runs(1_001 * SECOND, 100).status == "warn"
 
 
 class TestWorkers:
@@ -401,3 +414,95 @@ def _counting(call, verb, asked):
         return answer
 
     return counted
+
+
+class TestTelling:
+    """Every store: one process a minute compares with what another one has stored."""
+
+    @pytest.fixture
+    def minute(self, clock):
+        return lambda: clock.advance(60)
+
+    @pytest.fixture
+    def fleet(self, open_store, clock, monkeypatch, request):
+        """Two processes on one store, and what each of them was told."""
+        backend = open_store(getattr(request, "param", "memory"))
+        heard, apps = [], []
+        for number in range(2):
+            app = Onward("memory://", clock=clock)
+            monkeypatch.setattr(app._parts.health, "_backend", backend)
+            monkeypatch.setattr(app._parts.health, "_inspection", backend)
+            monkeypatch.setattr(app._parts.health_teller, "_backend", backend)
+            app.on(HealthChanged, lambda change, number=number: heard.append((number, change.check, change.status)))
+            apps.append(app)
+        yield backend, apps, heard
+        for app in apps:
+            app.close()
+
+    @pytest.mark.parametrize("fleet", ["memory", "sqlite", "postgres", "mariadb", "redis"], indirect=True)
+    def test_a_change_is_told_once_by_whichever_process_compares(self, fleet, minute, monkeypatch):
+        _, (one, other), heard = fleet
+        state = [Check(name="late", status="ok", detail="")]
+        for app in (one, other):
+            monkeypatch.setattr(app._parts.health, "of_fleet", lambda: list(state))
+            monkeypatch.setattr(app._parts.health, "of_store", list)
+
+        def compare(app):
+            app._parts.health_teller.compare()
+            assert app.telemetry.flush()
+            minute()
+            return [heard.pop() for _ in list(heard)]
+
+        assert compare(one) == []
+        state[:] = [Check(name="late", status="fail", detail="mail", about=("mail",))]
+        assert compare(one) == [(0, "late", "fail")]
+        assert compare(other) == []
+        assert compare(one) == []
+        state[:] = [Check(name="late", status="ok", detail="")]
+        assert compare(other) == [(1, "late", "ok")]
+        assert compare(one) == []
+
+    def test_what_was_found_survives_the_merging_of_rows(self):
+        results = (("late", "fail", ("mail",)),)
+        before = Measured(minutes=0, checks=(("late", "warn", ()),))
+
+        both = merged([(NOW, before), (NOW + MINUTE, Measured(minutes=0, checks=results)), (NOW + MINUTE, Measured())])
+
+        assert Measured.decoded(both.encoded()).checks == results
+        assert Measured.decoded(Measured().encoded()).checks is None
+
+    def test_the_own_checks_of_a_store_are_made_every_ten_minutes_and_kept_between(self, clock, monkeypatch):
+        with Onward("memory://", clock=clock) as jobs:
+            asked = []
+            space = Check(name="space", status="fail", detail="full")
+            monkeypatch.setattr(jobs._parts.health, "of_fleet", list)
+            monkeypatch.setattr(jobs._parts.health, "of_store", lambda: asked.append(1) or [space])
+            told = []
+            for _ in range(20):
+                told += jobs._parts.health_teller.compare()
+                clock.advance(60)
+
+        assert len(asked) == 2
+        assert [(change.check, change.status) for change in told] == [("space", "fail")]
+
+    def test_no_subscriber_no_question(self, monkeypatch):
+        with Onward("memory://") as jobs:
+            monkeypatch.setattr(jobs._parts.health, "of_fleet", lambda: pytest.fail("it was asked"))
+            jobs._parts.health_teller.on_sampler()
+
+    def test_what_goes_wrong_is_logged_once_and_harms_nothing(self, monkeypatch, caplog):
+        with Onward("memory://") as jobs:
+            jobs.on(HealthChanged, print)
+            monkeypatch.setattr(jobs._parts.health, "of_fleet", lambda: 1 / 0)
+            for _ in range(3):
+                jobs._parts.health_teller._compare_quietly()
+
+        assert [record.message.partition(":")[0] for record in caplog.records] == ["checks could not be compared"]
+
+    def test_a_worker_that_is_the_sampler_tells(self):
+        with Onward("memory://", lease_for=1.5) as jobs:
+            heard = []
+            jobs.on(HealthChanged, lambda change: heard.append((change.check, change.about)))
+            jobs.enqueue("send", queue="orphans")
+            with jobs.worker(queues=["mail"]):
+                eventually(lambda: ("served", ("orphans",)) in heard)

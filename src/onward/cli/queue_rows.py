@@ -13,7 +13,8 @@ from onward.operate.watching import COUNTED
 
 if TYPE_CHECKING:
     from onward.backend import QueueCounts
-    from onward.operate.watching import QueuePace, WatchedStore
+    from onward.operate.queue_pace import QueuePace
+    from onward.operate.watching import WatchedStore
 
 __all__ = ["COLUMNS", "QueueRow", "number", "rows"]
 

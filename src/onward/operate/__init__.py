@@ -6,5 +6,6 @@ Read `inspector` (one method per question or request), `steering` and `signallin
 `death_details` (their groups), `canary` and `editing` (a second run; `triage` holds both), `pruning`,
 `unsupported_inspection` (for brokers).  Schedules: `declarations` (in the code), `schedules` (all of them).  `limits` and
 `flows` are ``jobs.limits`` and ``jobs.flows``.  `transfer` moves them between stores.  `deploy` checks a build against what
-waits.  `health` says what is wrong; `watching`, `death_watch` serve screens; `store_metrics`, `series` serve charts.
+waits.  `health` says what is wrong; `watching`, `death_watch`, `pacing`, `queue_pace` serve screens; `store_metrics`,
+`series` serve charts.
 """

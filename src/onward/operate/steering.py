@@ -20,7 +20,7 @@ from onward.operate.acts import Act
 from onward.operate.bulk import COUNTED, Bulk, BulkProgress, Preview
 from onward.operate.finding import Found, Until
 from onward.operate.inspector import Inspector
-from onward.operate.series.points import Series, SeriesReader
+from onward.operate.series.points import Series, SeriesReader, TimedMeasures
 from onward.operate.signalling import Signaller
 from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import Reason
@@ -96,6 +96,10 @@ class SteersJobs:
         and after seven days it is gone.  Times in which no worker ran have no point.
         """
         return self._series.series(last, queue, job)
+
+    def last_minutes(self) -> Sequence[TimedMeasures]:
+        """Return what workers have counted in each of the last five full minutes, by queue and job."""
+        return self._series.last_minutes()
 
     async def aseries(self, last: Duration = "3h", *, queue: str | None = None, job: str | None = None) -> Series:
         """The same without blocking the event loop."""

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onward.job.states import State
 from onward.operate.death_watch import Deaths, DeathWatch
+from onward.operate.queue_pace import QueuePace
 
 if TYPE_CHECKING:
     from onward.backend import Backend, Check, Overview
     from onward.client.record import JobRecord, SessionRecord
     from onward.config import Settings
     from onward.operate.limits import LimitControl, LimitRecord
+    from onward.operate.series.points import TimedMeasures
 
-__all__ = ["COUNTED", "QueuePace", "StoreWatch", "WatchedApplication", "WatchedStore"]
+__all__ = ["COUNTED", "StoreWatch", "WatchedApplication", "WatchedStore"]
 
 COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
@@ -47,14 +49,7 @@ class WatchedApplication(Protocol):
 
     def health(self, *, store: bool = True) -> Sequence[Check]: ...
 
-
-class QueuePace(NamedTuple):
-    """How fast a queue is, over the last minutes; None where too little has happened to say."""
-
-    out: float | None = None  # jobs that ended, each second
-    enters: float | None = None  # jobs that were added, each second
-    p95: float | None = None  # seconds that 95 of 100 runs took at most
-    eta: float | None = None  # seconds until what is due has ended, if nothing is added
+    def last_minutes(self) -> Sequence[TimedMeasures]: ...
 
 
 class WatchedStore(NamedTuple):
@@ -93,6 +88,8 @@ class StoreWatch:
         self._cost = 0.0
         self._checks: Sequence[Check] | None = None
         self._check_at = 0.0
+        self._paces: Mapping[str, QueuePace] = {}
+        self._live: tuple[float, Mapping[str, int]] | None = None  # when queues were last compared, and what they had
 
     def look(self) -> WatchedStore:
         started = time.monotonic()
@@ -108,17 +105,25 @@ class StoreWatch:
         self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited, self._checked())
+        checks = self._checked(overview)
+        return WatchedStore(
+            now, overview, longest_first, workers, tuple(self._rates), deaths, limited, checks, self._paces
+        )
 
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
         return max(interval, self._cost / _SHARE)
 
-    def _checked(self) -> Sequence[Check] | None:
-        """Return the checks of the fleet, made anew now and then."""
+    def _checked(self, overview: Overview) -> Sequence[Check] | None:
+        """Return the checks of the fleet, made anew now and then; and so how fast the queues are."""
+        from onward.operate.pacing import live_by_queue, paces  # which takes long to import
+
         started = time.monotonic()
         if started >= self._check_at:
             self._checks = self._app.health(store=False)
+            then, before = self._live or (started, {})
+            self._paces = paces(self._app.last_minutes(), overview, before, started - then)
+            self._live = started, live_by_queue(overview)
             ended = time.monotonic()
             self._check_at = ended + max(_CHECKED_EVERY, (ended - started) / _SHARE)
         return self._checks

@@ -51,9 +51,9 @@ class Supervised:
     def _obey(self, message: IpcMessage) -> None:
         match message:
             case Renewed(owner=owner, asked=asked):
-                self._worker.renewed(
-                    owner, asked, Renewal(alive=message.alive, cancel_requested=message.cancel_requested)
-                )
+                alive, asked_to_stop = message.alive, message.cancel_requested
+                renewal = Renewal(alive=alive, cancel_requested=asked_to_stop, sampler=message.sampler)
+                self._worker.renewed(owner, asked, renewal)
             case Stop():
                 self._worker.drain()
             case Rescued(number=number, reaped=reaped):

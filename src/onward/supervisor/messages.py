@@ -58,6 +58,7 @@ class Renewed(IpcMessage, frozen=True, kw_only=True):
     asked: float  # on the boot-time clock
     alive: bool
     cancel_requested: tuple[Held, ...] = ()
+    sampler: bool = False  # whether the store is looked at for all processes, now
 
 
 class Stop(IpcMessage, frozen=True):

@@ -190,7 +190,13 @@ class StoreThread:
             send = self._backend.extend
             self._renewed(
                 number,
-                Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),
+                Renewed(
+                    owner=owner,
+                    asked=asked,
+                    alive=renewal.alive,
+                    cancel_requested=renewal.cancel_requested,
+                    sampler=renewal.sampler,
+                ),
             )
         self._contact.answered(asked)
 

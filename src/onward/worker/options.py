@@ -20,6 +20,9 @@ from onward.worker.session import SendsSamples
 __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
     """The parts of an application that a worker needs."""
@@ -39,6 +42,7 @@ class WorkerParts:
     key_ids: Callable[[], Sequence[str]] = tuple  # of the keys that it verifies with
     key_file: bool = False  # whether they come from a file, and may change
     samples: SendsSamples | None = None  # None: another process sends them, or none does
+    on_sampler: Callable[[], None] = _nothing  # called in the one process of the fleet that looks at the store for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

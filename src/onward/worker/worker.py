@@ -294,6 +294,8 @@ class Worker:
     def on_renewal(self, owner: str, renewal: Renewal) -> None:
         if not renewal.alive:
             self._pump.look()
+        if renewal.sampler:
+            self._parts.on_sampler()
         for key in renewal.cancel_requested:
             work = self._inflight.find(key)
             if work is not None:

@@ -2,5 +2,6 @@
 
 Called by ``jobs.health``, ``onward health``, ``onward top`` and the process that samples.  Read `findings` (what is known),
 `verdict` (how a check is made of problems), `rules` (which checks there are), then the rules themselves: `queues`, `jobs`,
-`workers`, `schedules`.  They are pure: `asking` alone asks the store.  `changes` compares two lists.
+`workers`, `schedules`.  They are pure: `asking` alone asks the store.  `changes` compares two lists, and `telling`
+tells subscribers.
 """

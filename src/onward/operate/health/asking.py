@@ -7,7 +7,7 @@ something is wrong, why some of these jobs are where they are.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -36,6 +36,7 @@ from onward.job.states import LIVE, State
 from onward.operate.health.findings import DyingGroup, Findings, HealthSettings, ScheduleFinding
 from onward.operate.health.queues import is_forgotten
 from onward.operate.health.rules import checks
+from onward.operate.series.points import SeriesReader, run_percentile
 from onward.operate.why.case import Described
 from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import Reason
@@ -46,6 +47,7 @@ _RUNS = 500  # jobs that run
 _ENDS = 100  # live jobs that are looked at, at each end
 _EXPLAINED = 3  # late queues, and names of parked jobs
 _SCHEDULES = 500
+_USUAL = 3600 * SECOND  # the time whose runs say how long one usually takes
 
 
 class HealthChecker:
@@ -71,6 +73,7 @@ class HealthChecker:
         self._auditor = auditor
         self._clock = clock
         self._settings = settings
+        self._series = SeriesReader(inspection)
 
     def checks(self, *, store: bool = True) -> list[Check]:
         """Return the checks of the store and of its fleet; of a broker that shows nothing, its own."""
@@ -107,6 +110,7 @@ class HealthChecker:
             ],
             running=running,
             timeouts={job.id: timeout for job in running if (timeout := self._timeout(job)) is not None},
+            p99=self._usual(running, seen.now),
             waiting=waiting,
             schedules=self._schedules_found(),
             dying=self._dying(seen),
@@ -119,6 +123,14 @@ class HealthChecker:
     ) -> list[StoredJob]:
         query = Query(states=frozenset(states), limit=limit, newest_first=newest_first)
         return list(self._inspection.list(query))
+
+    def _usual(self, running: Sequence[StoredJob], now: int) -> dict[str, float]:
+        """Return what 99 of 100 runs took, in the last hour, of jobs of which one runs for long."""
+        since = now - round(self._settings.stuck_after * SECOND)
+        jobs = {job.job for job in running if job.started_at is not None and job.started_at < since}
+        measures = self._series.measures(_USUAL) if jobs else ()
+        found = {job: run_percentile(measures, job, 0.99) for job in jobs}
+        return {job: usual for job, usual in found.items() if usual is not None}
 
     def _timeout(self, job: StoredJob) -> float | None:
         """Return the time-out of a job that runs, as far as it is known here."""

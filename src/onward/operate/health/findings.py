@@ -29,6 +29,7 @@ class HealthSettings(NamedTuple):
     unserved_for: float = 300.0  # then a queue without a worker is a failure
     paused_for: float = 86_400.0
     ran_for: float = 3600.0  # without a time-out
+    stuck_after: float = 600.0  # and ten times as long as 99 of 100 runs
     overran_for: float = 60.0  # past its time-out
     mixed_for: float = 1800.0  # two builds, or two releases
     clocks_apart: float = 2.0
@@ -76,6 +77,7 @@ class Findings:
     sessions: Sequence[Described] = ()
     running: Sequence[StoredJob] = ()  # at most 500
     timeouts: Mapping[str, float] = field(default_factory=dict)  # of running jobs, by id
+    p99: Mapping[str, float] = field(default_factory=dict)  # seconds that 99 of 100 runs took at most, by job
     waiting: Sequence[StoredJob] = ()  # the live jobs that were enqueued first, and those that were enqueued last
     explained: Mapping[str, Reason] = field(default_factory=dict)  # of some jobs among them, by id
     schedules: Sequence[ScheduleFinding] = ()

@@ -82,13 +82,16 @@ def dying(found: Findings) -> Check:
 
 
 def stuck(found: Findings) -> Check:
-    """Check that no job runs past its time-out, or for an hour without one."""
+    """Check that no job runs far longer than it used to, past its time-out, or for an hour without one."""
     problems = []
     for job in sorted(found.running, key=lambda job: job.started_at or found.now):
         if job.started_at is None:
             continue
         age, timeout = found.age(job.started_at), found.timeouts.get(job.id)
-        if timeout is None and age > found.settings.ran_for:
+        usual = found.p99.get(job.job)
+        if usual is not None and age > max(found.settings.stuck_after, 10 * usual):
+            why = f"where 99 of 100 runs took {spoken(usual)} at most"
+        elif timeout is None and age > found.settings.ran_for:
             why = "without a time-out"
         elif timeout is not None and age > timeout + found.settings.overran_for:
             why = f"its time-out of {spoken(timeout)} has not ended it"

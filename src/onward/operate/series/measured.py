@@ -8,6 +8,7 @@ has the largest.  A merged row has at most 64 series and 64 queues: what was cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -16,11 +17,14 @@ from onward.job.states import State
 from onward.telemetry.counters import OTHER
 from onward.telemetry.numbers import BUCKETS, Histogram, Numbers, Pair, added_up
 
-__all__ = ["MOST_SERIES", "Measured", "QueueLevel", "levels_of", "merged"]
+__all__ = ["MOST_SERIES", "CheckResult", "Measured", "QueueLevel", "levels_of", "merged"]
 
 MOST_SERIES = 64  # of a merged row; as many queues
 _MOST_BUILDS = 16
 _VERSION = 1
+
+
+CheckResult = tuple[str, Literal["ok", "warn", "fail"], tuple[str, ...]]  # of a check: name, status, what it is about
 
 
 class QueueLevel(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +56,7 @@ class _RowBytes(msgspec.Struct, frozen=True, array_like=True):
     names: tuple[str, ...]  # of counters
     series: tuple[_SeriesBytes, ...]
     queues: tuple[tuple[str, int, int], ...]
+    checks: tuple[CheckResult, ...] | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +67,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Mapping[Pair, Numbers] = {}
     queues: Mapping[str, QueueLevel] = {}
     looked: bool = False  # whether a process has looked at the queues; one that is not named was empty then
+    checks: tuple[CheckResult, ...] | None = None  # the checks that did not pass, the last time; None: none were made
 
     def encoded(self) -> bytes:
         names = tuple(sorted({name for each in self.numbers.values() for name in each.counters}))
@@ -77,7 +83,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
             for pair, each in sorted(self.numbers.items())
         )
         queues = tuple((name, level.depth, level.age_ms) for name, level in sorted(self.queues.items()))
-        return _encode(_RowBytes(_VERSION, self.minutes, self.looked, self.builds, names, tuple(series), queues))
+        return _encode(
+            _RowBytes(_VERSION, self.minutes, self.looked, self.builds, names, tuple(series), queues, self.checks)
+        )
 
     @classmethod
     def decoded(cls, data: bytes) -> Measured | None:
@@ -107,6 +115,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
                 for each in row.series
             },
             queues={name: QueueLevel(depth, age_ms) for name, depth, age_ms in row.queues},
+            checks=row.checks,
         )
 
 
@@ -137,6 +146,7 @@ def merged(rows: Iterable[tuple[int, Measured]]) -> Measured:
         builds=tuple(builds)[-_MOST_BUILDS:],
         numbers=_bounded(added_up(row.numbers for _, row in listed)),
         queues=_fullest(levels),
+        checks=next((row.checks for _, row in reversed(listed) if row.checks is not None), None),
     )
 
 

@@ -100,8 +100,9 @@ class SeriesReader:
         first = max(seen.now - length, kept_since(seen.now))
         return added_by_time(self._rows(first - first % TEN_MINUTES, seen.now), since=first, now=seen.now)
 
-    def last_minutes(self, now: int, minutes: int = _FULL_MINUTES) -> list[TimedMeasures]:
-        """Return what was measured in the last full minutes."""
+    def last_minutes(self, now: int | None = None, minutes: int = _FULL_MINUTES) -> list[TimedMeasures]:
+        """Return what was measured in the last full minutes, before an instant of the store or now."""
+        now = self._inspection.look(Look(at_most=1)).now if now is None else now
         this = now - now % MINUTE
         first = this - minutes * MINUTE
         return added_by_time(self._rows(first, this), since=first, now=now)
