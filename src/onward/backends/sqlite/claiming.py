@@ -158,7 +158,7 @@ def _candidates(
     if not seen.queues.isdisjoint(queues):
         return None
     chosen: list[_Job] = []
-    for queue in queues:
+    for number, queue in enumerate(queues, start=1):
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
         if wanted == 0 and tx.wakes:
             _promote_late(tx, queue, claim.limit)
@@ -175,6 +175,8 @@ def _candidates(
         suspect = next((place for place, job in enumerate(jobs[:wanted]) if job.crashes), None)
         if suspect is not None:
             tx.wakes = True
+            for behind in queues[number:]:
+                _promote_late(tx, behind, claim.limit)
             return (chosen + jobs[:suspect]) or jobs[:1]
         chosen += jobs[:wanted]
         if len(jobs) > wanted:

@@ -8,7 +8,16 @@ import pytest
 
 from onward.backend import Envelope, Sealed
 from onward.job.states import State
-from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_lease, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import (
+    SETTLEMENTS,
+    a_claim,
+    a_lease,
+    a_session,
+    a_turn,
+    an_envelope,
+    ids,
+    some_envelopes,
+)
 from onward.testing.contract.capabilities import needs
 
 __all__ = ["SuspectsContract"]
@@ -60,6 +69,17 @@ class SuspectsContract:
         backend.enqueue([an_envelope(queue="b")])
 
         assert ids(backend.claim(a_claim(queues=("a", "b"), limit=9))) == ids(before)
+
+    @needs("inspection", "delays")
+    def test_a_turn_that_stops_before_a_suspect_promotes_in_the_queues_behind_it(self, backend, clock, crowd):
+        crowd("a")
+        backend.open_session(a_session())
+        backend.enqueue(some_envelopes(2, queue="b", delay=60))
+        clock.advance(60)
+
+        backend.turn(a_turn(claim=a_claim(queues=("a", "b"), limit=9)))
+
+        assert backend.counts("b")[State.AVAILABLE] == 2
 
     def test_a_suspect_that_is_first_in_a_later_queue_is_left_when_there_are_clean_jobs_before(self, backend, crowd):
         backend.enqueue([clean := an_envelope(queue="a")])
