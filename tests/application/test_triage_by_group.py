@@ -82,6 +82,39 @@ class TestFilter:
         assert {jobs.get(each).state for each in (*dead["slow"], *dead["letters"])} == {State.DISCARDED}
 
 
+    def test_a_group_beyond_those_that_a_look_shows_is_found_by_its_job_and_its_whole_name(self, jobs, claim_elsewhere):
+        ids = [jobs.enqueue(f"job-{number:03}").id for number in range(102)]
+        for lease in claim_elsewhere(jobs, limit=200):
+            jobs.backend.abandon(lease, "dead without a run")
+        (group,) = {each.fingerprint for each in jobs.dead_letters.groups()}
+
+        assert found(jobs, f"group:{group} job:job-101") == [ids[101]]
+        assert found(jobs, f"group:{group} job:other") == []
+        assert jobs.why(ids[101]).fix.endswith(f"`onward dead canary --job job-101 --group {group}`")
+
+
+class TestWhy:
+    def test_a_dead_job_tells_of_those_that_died_so_and_advises_to_try_one_of_them_first(self, jobs, dead):
+        slow = group_of(jobs, dead["slow"][0])
+
+        reason = jobs.why(dead["slow"][1])
+
+        died = jobs.get(dead["slow"][0]).finished_at
+        assert reason.text.endswith(f"It is one of 4 that died so, since {died:%Y-%m-%d %H:%M:%S}Z.")
+        assert reason.fix == f"fix what it failed on, then `onward dead canary --job send --group {slow}`"
+        assert (reason.facts["group"], reason.facts["like_it"], reason.facts["or_more"]) == (slow, 4, False)
+
+    def test_the_only_one_of_its_group_speaks_of_no_others(self, jobs, claim_elsewhere):
+        job = jobs.enqueue("alone")
+        (lease,) = claim_elsewhere(jobs)
+        jobs.backend.abandon(lease, "dead without a run")
+
+        reason = jobs.why(job.id)
+
+        assert "that died so" not in reason.text
+        assert reason.fix.endswith("`onward dead canary --job alone --group unexplained`")
+
+
 class TestGroups:
     def test_of_one_queue(self, jobs, dead):
         (only,) = jobs.dead_letters.groups(queue="letters")

@@ -1,5 +1,7 @@
 """`onward why`."""
 
+import shlex
+
 import pytest
 
 
@@ -33,3 +35,20 @@ def test_a_job_that_is_not_there_is_explained_too(onward, late):
 
     assert ran.code == 6
     assert ran.out.startswith("gone  There is no job 01a1e1c927a47256b9db3787c0671325")
+
+
+def test_what_it_advises_for_a_dead_job_can_be_typed(onward, jobs):
+    @jobs.job(name="send-mail")
+    def send() -> None:
+        raise ValueError("no address")
+
+    dead = send.enqueue()
+    jobs.drain()
+    advice = onward("why", dead.id).out.splitlines()[1]
+    command = advice.partition("`onward ")[2].rstrip("`")
+    assert shlex.split(command)[:4] == ["dead", "canary", "--job", "send-mail"]
+
+    typed = onward(*shlex.split(command), "--patience", "0.1s")
+
+    assert jobs.get(dead.id).state == "available"
+    assert "replayed" in typed.out

@@ -28,7 +28,7 @@ from onward.contract.description import LARGEST_DESCRIPTION, WorkerDescription
 from onward.flow.limits import Bounds, rate_of
 from onward.flow.room import FOREVER
 from onward.job.states import LIVE, State
-from onward.operate.why.case import Besides, Case, Described, KnownSettings
+from onward.operate.why.case import Besides, Case, DeadGroup, Described, KnownSettings
 from onward.operate.why.reason import CODES
 from onward.operate.why.rules import RULES, why
 from onward.testing import FakeClock
@@ -122,6 +122,25 @@ def test_every_code_has_its_story_and_says_what_to_do(code):
     assert reason.code == code, reason
     assert reason.text.endswith((".", ")"))
     assert reason.fix or reason.until or code in ("completed", "behind", "first_in_line")
+
+
+DEAD = {"state": State.DISCARDED, "finished_at": NOW, "attempts": 3}
+
+
+@pytest.mark.parametrize("reason", ["gave up", "crashed 3 times", "job is not registered", "is not allowed", "no such key"])
+def test_a_dead_job_is_replayed_by_a_canary_where_the_store_groups_dead_jobs(reason):
+    group = DeadGroup("work", "3fa9c2d1e0b7", 1_000, or_more=True, since=NOW)
+    grouped = why(a_case(a_job(**DEAD, reason=reason), besides=Besides(group=group)))
+    alone = why(a_case(a_job(**DEAD, reason=reason)))
+
+    assert "`onward dead canary --job work --group 3fa9c2d1e0b7`" in grouped.fix
+    assert "It is one of 1,000 or more that died so" in grouped.text
+    assert f"`onward job retry {'0' * 32}`" in alone.fix
+    assert "group" not in alone.facts
+
+
+def test_a_tombstone_of_a_dead_job_cannot_be_replayed():
+    assert why(a_case(a_job(**DEAD, reason="gave up", tombstone=True))).fix.startswith("enqueue it again")
 
 
 @pytest.mark.promise("S128")

@@ -127,10 +127,12 @@ class Finder:
             raise OptionError(f"group:{named} is not one group: write one of {choices}")
         if exact:
             return msgspec.structs.replace(parsed, states=_DEAD, job=exact[0].job, group=exact[0].fingerprint)
-        if parsed.job is None and len(groups) == DEATH_GROUPS:
-            raise OptionError(
-                f"group:{named} is not among the first {DEATH_GROUPS} groups: name the job, too, with job:"
-            )
+        if len(groups) == DEATH_GROUPS:  # there may be more than a look shows
+            if parsed.job is None:
+                raise OptionError(
+                    f"group:{named} is not among the first {DEATH_GROUPS} groups: name the job, too, with job:"
+                )
+            return msgspec.structs.replace(parsed, states=_DEAD)
         # It matches nothing.
         return msgspec.structs.replace(parsed, states=_DEAD, job=parsed.job or "?", beyond=earliest_id(0))
 

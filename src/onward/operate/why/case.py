@@ -13,7 +13,7 @@ from onward.client.record import JobRecord
 from onward.contract.description import WorkerDescription
 from onward.job.states import State
 
-__all__ = ["Case", "Described", "KnownSettings"]
+__all__ = ["Besides", "Case", "DeadGroup", "Described", "KnownSettings"]
 
 _WAITING = frozenset({State.SCHEDULED, State.AVAILABLE, State.RETRYABLE})
 
@@ -37,6 +37,16 @@ class KnownSettings(NamedTuple):
     retention: Mapping[State, float | None] = {}  # seconds
     unknown_grace: float = 0.0
     reaped_every: float = 10.0
+
+
+class DeadGroup(NamedTuple):
+    """The dead jobs that died as this one did."""
+
+    job: str
+    fingerprint: str
+    count: int = 1
+    or_more: bool = False  # whether counting stopped there
+    since: int | None = None  # when the one that was enqueued first has died
 
 
 class Case:
@@ -113,6 +123,7 @@ class Besides(NamedTuple):
     acts: Sequence[AuditRecord] = ()  # what people did to it, the newest first
     other_acts: Sequence[AuditRecord] = ()  # to its queue if that is paused; or, if it is gone, purges
     ended_per_second: float | None = None  # of its queue, over the last minutes, from at least 20 jobs
+    group: DeadGroup | None = None  # of a dead job, where the store groups them
     usual_run: float | None = None  # seconds: 95 of 100 runs of the job took less, from at least 20 runs
 
 

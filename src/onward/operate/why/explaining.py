@@ -19,6 +19,7 @@ from onward.backend import (
 from onward.base.clock import SECOND
 from onward.client.auditing import Auditor, AuditRecord
 from onward.client.record import Records
+from onward.contract.deaths import fingerprint_of
 from onward.contract.description import WorkerDescription
 from onward.errors import EnvelopeError
 from onward.flow.lanes import group_of
@@ -26,7 +27,7 @@ from onward.job.envelope import Sealed, open_sealed
 from onward.job.states import State
 from onward.job.steps import SLEEP, WAIT
 from onward.operate.series.points import SeriesReader, ended_per_second, run_percentile
-from onward.operate.why.case import Besides, Case, Described, KnownSettings
+from onward.operate.why.case import Besides, Case, DeadGroup, Described, KnownSettings
 from onward.operate.why.gates import limited
 from onward.operate.why.reason import Reason
 from onward.operate.why.rules import why
@@ -35,6 +36,7 @@ __all__ = ["Explainer"]
 
 _RUNS = 20  # that are named
 _USUAL = 25 * 3600 * SECOND  # of a nightly job, too, there was a run
+_LIKE_IT = 1_000  # dead jobs of a group, that are counted
 _ACTS = 100  # of people, that are looked at
 
 
@@ -81,6 +83,8 @@ class Explainer:
             case.besides = self._besides(case)
         elif case.is_there and case.job.state is State.EXECUTING:
             case.besides = Besides(usual_run=self._usual_run(case))
+        elif case.is_there and case.job.state is State.DISCARDED:
+            case.besides = Besides(group=self._group(case.job))
         if self._auditor is not None:
             acted = self._auditor.records(seen.audit)
             case.besides = case.besides._replace(acts=acted, other_acts=self._other_acts(case))
@@ -116,6 +120,16 @@ class Explainer:
     def _usual_run(self, case: Case) -> float | None:
         """Return how long runs of the job take at most, but for 5 of 100."""
         return run_percentile(self._series.measures(_USUAL), case.job.job, 0.95)
+
+    def _group(self, job: StoredJob) -> DeadGroup | None:
+        """Return the group of a dead job; its own number only, if the store has more groups than a look shows."""
+        if not self._backend.capabilities.groups_deaths or job.tombstone:
+            return None
+        fingerprint = fingerprint_of(job.runs)
+        for group in self._inspection.look(Look(deaths=True, at_most=_LIKE_IT)).deaths:
+            if (group.job, group.fingerprint) == (job.job, fingerprint):
+                return DeadGroup(job.job, fingerprint, group.count, group.count >= _LIKE_IT, group.first.at)
+        return DeadGroup(job.job, fingerprint)
 
     def _flow(self, job: StoredJob) -> FlowRow | None:
         if job.awaits != AWAITS_NODE or job.flow is None or not isinstance(self._backend, KeepsFlows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from onward.base.durations import spoken
 from onward.job.states import State
@@ -14,10 +15,10 @@ __all__ = ["cancelled", "completed", "discarded", "gone"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _FIXES = {
-    "crashed": "find out what ends the process (`onward job show {id}`), then replay it: `onward job retry {id}`",
-    "is not registered": "import the module that defines it in the workers (--import), then `onward job retry {id}`",
-    "is not allowed": "name it in queue_handlers of the workers, then `onward job retry {id}`",
-    "key": "give the workers the key (`onward keys`), then `onward job retry {id}`",
+    "crashed": "find out what ends the process (`onward job show {id}`), then replay it: `{again}`",
+    "is not registered": "import the module that defines it in the workers (--import), then `{again}`",
+    "is not allowed": "name it in queue_handlers of the workers, then `{again}`",
+    "key": "give the workers the key (`onward keys`), then `{again}`",
 }
 
 
@@ -86,15 +87,42 @@ def discarded(case: Case) -> Reason | None:
     last = case.record.errors[-1] if case.record is not None and case.record.errors else None
     error = f"  Its last error: {last.kind}: {last.message.splitlines()[0] if last.message else ''}" if last else ""
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
-    fix = next(
-        (fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `onward job retry {id}`"
-    )
+    fix = next((fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `{again}`")
+    if job.tombstone:
+        fix = "enqueue it again: only a tombstone of it is left"
     return Reason(
         code="discarded",
-        text=f"It is dead: {why}{when}, after {job.attempts} runs and {job.crashes} crashes.{error}",
-        fix=fix.format(id=job.id),
-        facts={"reason": why, "attempts": job.attempts, "crashes": job.crashes, "finished_at": job.finished_at},
+        text=f"It is dead: {why}{when}, after {job.attempts} runs and {job.crashes} crashes.{error}{_like_it(case)}",
+        fix=fix.format(id=job.id, again=_again(case)),
+        facts={
+            "reason": why,
+            "attempts": job.attempts,
+            "crashes": job.crashes,
+            "finished_at": job.finished_at,
+            **_group_facts(case),
+        },
     )
+
+
+def _again(case: Case) -> str:
+    """Return the command that replays a dead job: with its group, one before the others, where the store has groups."""
+    group = case.besides.group
+    if group is None:
+        return f"onward job retry {case.job_id}"
+    return f"onward dead canary --job {shlex.quote(group.job)} --group {group.fingerprint}"
+
+
+def _like_it(case: Case) -> str:
+    group = case.besides.group
+    if group is None or group.count < 2 or group.since is None:
+        return ""
+    more = " or more" if group.or_more else ""
+    return f"  It is one of {group.count:,}{more} that died so, since {moment(group.since)}."
+
+
+def _group_facts(case: Case) -> dict[str, object]:
+    group = case.besides.group
+    return {} if group is None else {"group": group.fingerprint, "like_it": group.count, "or_more": group.or_more}
 
 
 def cancelled(case: Case) -> Reason | None:
