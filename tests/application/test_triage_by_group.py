@@ -81,7 +81,6 @@ class TestFilter:
         assert jobs.get(dead["missing"][0]).state is State.AVAILABLE
         assert {jobs.get(each).state for each in (*dead["slow"], *dead["letters"])} == {State.DISCARDED}
 
-
     def test_a_group_beyond_those_that_a_look_shows_is_found_by_its_job_and_its_whole_name(self, jobs, claim_elsewhere):
         ids = [jobs.enqueue(f"job-{number:03}").id for number in range(102)]
         for lease in claim_elsewhere(jobs, limit=200):

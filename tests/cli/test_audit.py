@@ -7,6 +7,10 @@ from contextlib import closing
 
 import pytest
 
+from onward import Limit
+from onward.cli.command import Command, Group
+from onward.cli.commands import TREE
+
 ME = f"{getpass.getuser()}@{platform.node()}"
 
 
@@ -34,37 +38,72 @@ def test_the_environment_and_the_command_line_overrule_it(onward, jobs, monkeypa
     assert jobs.get(late.id).reason == "a mistake"
 
 
-@pytest.mark.parametrize(
-    ("command", "act"),
-    [
-        (("queue", "resume", "mail"), "resume"),
-        (("dead", "replay", "{dead}"), "replay"),
-        (("dead", "purge", "{dead}", "--yes"), "purge"),
-        (("job", "signal", "{late}", "paid"), "signal"),
-        (("limit", "set", "--queue", "mail", "--running", "3"), "limit-set"),
-        (("limit", "clear", "--queue", "news"), "limit-clear"),
-        (("limit", "forget", "--queue", "news"), "limit-forget"),
-        (("schedule", "pause", "nightly"), "pause-schedule"),
-        (("schedule", "run", "nightly"), "run-schedule"),
-        (("schedule", "delete", "nightly"), "delete-schedule"),
-        (("flow", "cancel", "{flow}"), "cancel-flow"),
-        (("flow", "retry", "{flow}"), "retry-flow"),
-        (("forget", "order:42", "--job", "pay"), "forget-key"),
-    ],
-)
-def test_every_command_that_acts_takes_who_and_why(onward, jobs, kill, late, command, act):
+# What every command that acts leaves in the audit trail, for people who name jobs and for those who give a filter.
+ACTS = {
+    ("queue", "pause", "letters"): ["pause"],
+    ("queue", "resume", "mail"): ["resume"],
+    ("job", "retry", "{late}"): ["retry"],
+    ("job", "retry", "--filter", "job:send"): ["bulk", "retry"],
+    ("job", "cancel", "{late}"): ["cancel"],
+    ("job", "cancel", "--filter", "job:send"): ["bulk", "cancel"],
+    ("job", "purge", "--filter", "state:completed", "--yes"): ["bulk", "purge"],
+    ("job", "signal", "{late}", "paid"): ["signal"],
+    ("dead", "replay", "{dead}"): ["replay"],
+    ("dead", "replay", "--all"): ["bulk", "replay"],
+    ("dead", "purge", "{dead}", "--yes"): ["purge"],
+    ("dead", "purge", "--all", "--yes"): ["bulk", "purge"],
+    ("dead", "canary", "--all", "--patience", "0.1s"): ["canary", "replay"],
+    ("dead", "edit", "{dead}", "--set", 'message="yes"'): ["edit"],
+    ("limit", "set", "--queue", "mail", "--running", "3"): ["limit-set"],
+    ("limit", "clear", "--queue", "news"): ["limit-clear"],
+    ("limit", "forget", "--queue", "news"): ["limit-forget"],
+    ("limit", "shut", "render"): ["limit-shut"],
+    ("limit", "open", "export"): ["limit-open"],
+    ("schedule", "pause", "nightly"): ["pause-schedule"],
+    ("schedule", "resume", "weekly"): ["resume-schedule"],
+    ("schedule", "run", "nightly"): ["run-schedule"],
+    ("schedule", "delete", "nightly"): ["delete-schedule"],
+    ("flow", "cancel", "{flow}"): ["cancel-flow"],
+    ("flow", "retry", "{flow}"): ["retry-flow"],
+    ("forget", "order:42", "--job", "pay"): ["forget-key"],
+}
+
+
+@pytest.fixture
+def busy(jobs, kill, late):
+    """Fill a store with what commands can change; returns the ids that they name."""
     pay = jobs.job(name="pay")(lambda: None)
     pay.using(idempotency_key="order:42").enqueue()
     jobs.drain()
-    names = {"dead": kill("no")[0], "late": late.id, "flow": jobs.chain(pay.call(), pay.call()).enqueue().id}
+    for name in ("render", "export"):
+        jobs.job(name=name, limit=Limit(running=3))(lambda: None)
+        jobs.limits.set(name, running=3)
+    jobs.limits.shut("export")
     jobs.pause("mail")
     jobs.limits.set(queue="news", running=3)
-    jobs.schedules.create("nightly", "0 3 * * *", pay.call())
+    for name in ("nightly", "weekly"):
+        jobs.schedules.create(name, "0 3 * * *", pay.call())
+    jobs.schedules.pause("weekly")
+    return {"dead": kill("no")[0], "late": late.id, "flow": jobs.chain(pay.call(), pay.call()).enqueue().id}
 
-    ran = onward(*(word.format(**names) for word in command), "--by", "ann", "--reason", "the night shift")
 
-    assert ran.code == 0, ran.err
-    assert [(each.who, each.act, each.detail) for each in jobs.audit()] == [("ann", act, "the night shift")]
+@pytest.mark.promise("S136")
+@pytest.mark.parametrize("command", ACTS, ids=" ".join)
+def test_every_command_that_acts_takes_who_and_why(onward, jobs, busy, command):
+    ran = onward(*(word.format(**busy) for word in command), "--by", "ann", "--reason", "the night shift")
+
+    entries = jobs.audit()
+    assert sorted(each.act for each in entries) == ACTS[command], ran.err
+    assert {each.who for each in entries} == {"ann"}
+    assert all(each.detail.endswith("the night shift") for each in entries)
+
+
+def test_the_table_above_has_every_command_that_acts():
+    tree = [((each.name,), each) for each in TREE if isinstance(each, Command)]
+    tree += [((group.name, each.name), each) for group in TREE if isinstance(group, Group) for each in group.commands]
+    acting = {names for names, each in tree if "--by" in [argument.name for argument in each.arguments]}
+
+    assert acting == {command[: 1 if command[0] == "forget" else 2] for command in ACTS}
 
 
 def test_people_read_the_newest_first(onward, jobs, late):
@@ -144,4 +183,12 @@ def test_why_names_who_purged_a_dead_job(onward, jobs, kill):
 
     ran = onward("why", dead)
     assert ran.code == 6
-    assert 'dead jobs were purged by ann ("known since May")' in ran.out
+    assert 'jobs were purged by ann ("known since May")' in ran.out
+
+
+def test_why_names_who_purged_jobs_by_a_filter(onward, jobs, kill):
+    dead, other = kill("no", "no")
+    onward("dead", "purge", "--all", "--yes", "--by", "ann", "--reason", "known since May")
+
+    for gone in (dead, other):
+        assert 'jobs were purged by ann ("known since May")' in onward("why", gone).out

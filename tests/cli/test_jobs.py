@@ -336,6 +336,60 @@ class TestCancel:
         assert "it is discarded" in ran.err
 
 
+class TestPurge:
+    @pytest.fixture
+    def finished(self, jobs, kill):
+        """Two completed jobs, a cancelled one, a dead one, and one that waits."""
+        jobs.job(name="done")(lambda: None).enqueue_many([(), ()])
+        jobs.drain()
+        (cancelled,) = enqueue(jobs, 1)
+        jobs.cancel(cancelled)
+        kill("no")
+        enqueue(jobs, 1, job="waits")
+
+    @pytest.fixture
+    def left(self, jobs):
+        return lambda: sorted(record.state for record in jobs.list())
+
+    def test_a_filter_removes_finished_jobs_of_the_states_that_it_names(self, onward, finished, left):
+        ran = onward("job", "purge", "--filter", "state:completed,cancelled", "--yes")
+
+        assert (ran.code, ran.out) == (0, "purged 3 jobs\n")
+        assert left() == ["available", "discarded"]
+
+    def test_without_a_state_it_removes_the_dead(self, onward, finished, left):
+        assert onward("job", "purge", "--filter", "queue:default", "--yes", "--json").json[-1]["purged"] == 1
+        assert left() == ["available", "cancelled", "completed", "completed"]
+
+    def test_the_number_has_to_be_typed(self, onward, terminal, finished, left):
+        assert onward("job", "purge", "--filter", "state:completed").code == 2
+        assert "removes 2 jobs for good: add --yes" in onward("job", "purge", "--filter", "state:completed").err
+        assert terminal("job", "purge", "--filter", "state:completed", typed="yes\n").code == 1
+        assert len(left()) == 5
+
+        ran = terminal("job", "purge", "--filter", "state:completed", typed="2\n")
+
+        assert ran.code == 0
+        assert "purged 2 jobs" in ran.out
+        assert left() == ["available", "cancelled", "discarded"]
+
+    def test_a_dry_run_counts_and_removes_nothing(self, onward, finished, left):
+        ran = onward("job", "purge", "--filter", "state:completed", "--dry-run")
+
+        assert ran.code == 0
+        assert ran.out.splitlines()[-1] == "would remove 2 jobs; nothing was removed"
+        assert len(left()) == 5
+
+    def test_what_waits_or_runs_cannot_be_purged(self, onward, finished, left):
+        ran = onward("job", "purge", "--filter", "state:available", "--yes")
+
+        assert ran.code == 2
+        assert "purge changes jobs that are cancelled, completed, discarded, not those that are available" in ran.err
+        assert onward("job", "purge", "--yes").code == 2
+        assert onward("job", "purge", "--filter", "job:nothing", "--yes").code == 6
+        assert len(left()) == 5
+
+
 class TestSignal:
     def waiting(self, jobs):
         @jobs.job

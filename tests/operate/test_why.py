@@ -127,7 +127,9 @@ def test_every_code_has_its_story_and_says_what_to_do(code):
 DEAD = {"state": State.DISCARDED, "finished_at": NOW, "attempts": 3}
 
 
-@pytest.mark.parametrize("reason", ["gave up", "crashed 3 times", "job is not registered", "is not allowed", "no such key"])
+@pytest.mark.parametrize(
+    "reason", ["gave up", "crashed 3 times", "job is not registered", "is not allowed", "no such key"]
+)
 def test_a_dead_job_is_replayed_by_a_canary_where_the_store_groups_dead_jobs(reason):
     group = DeadGroup("work", "3fa9c2d1e0b7", 1_000, or_more=True, since=NOW)
     grouped = why(a_case(a_job(**DEAD, reason=reason), besides=Besides(group=group)))

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onward.cli import bulk, check_deploy, finding, output, stacks, timeline, values
+from onward.cli import bulk, check_deploy, finding, output, removing, stacks, timeline, values
 from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
@@ -109,6 +109,16 @@ def cancel(app: Onward, args: Namespace) -> int:
                 return False, f"there is nothing to cancel: it is {record.state}"
 
     return _each(app, args, stop)
+
+
+def purge(app: Onward, args: Namespace) -> int:
+    """Remove finished jobs for good."""
+    if not args.filter:
+        raise CommandError(
+            "say which: --filter 'state:completed queue:mail', as `onward job purge --help` tells", Exit.USAGE
+        )
+    wording = bulk.Wording("purge", "remove", "removed", "purging", report="purged")
+    return bulk.run(app, args, args.filter, wording)
 
 
 def list_pages(args: Namespace, page: Page, columns: Sequence[Column[JobRecord]]) -> int:
@@ -283,6 +293,15 @@ GROUP = Group(
             on_store(cancel),
             (*_WHICH, *ACTING),
             about="The reason is kept with the job, and in the audit trail.",
+        ),
+        Command(
+            "purge",
+            "remove finished jobs that match a filter for good",
+            on_store(purge),
+            (bulk.FILTER, *removing.ASKING, *ACTING),
+            about="Dead jobs, unless the filter names states, as in 'state:completed,cancelled ended-until:7d'; jobs that "
+            "are not over stay. On a terminal the number of jobs has to be typed first; elsewhere --yes is needed. Ctrl-C "
+            f"stops after the batch. {bulk.FILTER_HELP}",
         ),
         check_deploy.SIGNATURES,
     ),

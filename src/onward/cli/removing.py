@@ -24,11 +24,10 @@ def confirm(args: Namespace, number: int, kind: str) -> None:
     """Ask before jobs are removed for good: the number has to be typed, unless ``--yes`` is given."""
     if args.yes or not number:
         return
+    what = counted(number, f"{kind} job".strip())
     if not sys.stdin.isatty():
-        raise CommandError(
-            f"this removes {counted(number, f'{kind} job')} for good: add --yes if that is meant", Exit.USAGE
-        )
-    sys.stderr.write(f"This removes {counted(number, f'{kind} job')} for good.  Type {number} to go on: ")
+        raise CommandError(f"this removes {what} for good: add --yes if that is meant", Exit.USAGE)
+    sys.stderr.write(f"This removes {what} for good.  Type {number} to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != str(number):
         raise CommandError("nothing was removed", Exit.FAILURE)

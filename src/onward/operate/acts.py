@@ -82,10 +82,12 @@ class Trail:
         self._opening: Draft | None = auditor.draft(kind, by, ref=self._ref, reason=reason if by is None else detail)
 
     def draft(self, act: Act, jobs: Sequence[StoredJob]) -> Draft:
-        """Return the entries that go with one write.  What is purged leaves no job to have one."""
+        """Return the entries that go with one write.  What is purged leaves no job to have one: the first and last id do."""
         drafts = [] if self._opening is None else [self._opening]
-        if act != "purge":
-            ids = [stored.id for stored in jobs]
+        ids = [stored.id for stored in jobs]
+        if act == "purge":
+            drafts.append(self._auditor.draft(act, self._by, ref=f"{min(ids)}-{max(ids)}", reason=self._reason))
+        else:
             drafts.append(self._auditor.draft(act, self._by, jobs=ids, ref=self._ref, reason=self._reason))
         return self._auditor.both(*drafts)
 

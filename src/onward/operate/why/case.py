@@ -44,7 +44,7 @@ class DeadGroup(NamedTuple):
 
     job: str
     fingerprint: str
-    count: int = 1
+    number: int = 1
     or_more: bool = False  # whether counting stopped there
     since: int | None = None  # when the one that was enqueued first has died
 

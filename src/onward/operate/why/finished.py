@@ -42,7 +42,7 @@ def gone(case: Case) -> Reason | None:
     if (purge := purge_of(case.job_id, case.besides.other_acts)) is not None:
         return Reason(
             code="gone",
-            text=f"There is no job {case.job_id} in {where}: dead jobs were purged{by_whom(purge)}, with ids from before to "
+            text=f"There is no job {case.job_id} in {where}: jobs were purged{by_whom(purge)}, with ids from before to "
             f"after this one.",
             fix=f"onward audit --act purge --who {purge.who}",
             facts=facts | facts_of(purge),
@@ -114,15 +114,15 @@ def _again(case: Case) -> str:
 
 def _like_it(case: Case) -> str:
     group = case.besides.group
-    if group is None or group.count < 2 or group.since is None:
+    if group is None or group.number < 2 or group.since is None:
         return ""
     more = " or more" if group.or_more else ""
-    return f"  It is one of {group.count:,}{more} that died so, since {moment(group.since)}."
+    return f"  It is one of {group.number:,}{more} that died so, since {moment(group.since)}."
 
 
 def _group_facts(case: Case) -> dict[str, object]:
     group = case.besides.group
-    return {} if group is None else {"group": group.fingerprint, "like_it": group.count, "or_more": group.or_more}
+    return {} if group is None else {"group": group.fingerprint, "like_it": group.number, "or_more": group.or_more}
 
 
 def cancelled(case: Case) -> Reason | None:
