@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from onward.telemetry import families
 from onward.telemetry.counters import COUNTERS, SERIES, CounterTable
 from onward.telemetry.exposition import BOUNDS, MetricValue, build_info, exposition, of_numbers
+from onward.version import build
 
 LINE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\["\\n])*"(,[a-z]+="([^"\\\n]|\\["\\n])*")*)?\})? [0-9.e+-]+')
 HOSTILE = ['"', "\\", "\n", '\\"', '"} 1\nonward_store_up 0\n#', "{a}", "\r", "\0", "☃", "", " ", "\ud800", "é" * 300]
@@ -70,6 +71,8 @@ def test_made_up_names_cost_a_bounded_text():
 def test_the_build_is_what_the_environment_says(monkeypatch):
     monkeypatch.setenv("ONWARD_BUILD", "2026-11-17")
     assert 'build="2026-11-17"' in exposition([build_info()])
+    monkeypatch.setenv("ONWARD_BUILD", "x" * 101)
+    assert f'build="{build()}"' in exposition([build_info()]), "as series and descriptions of workers name it"
     monkeypatch.delenv("ONWARD_BUILD")
     assert 'build="0.' in exposition([build_info()])
 

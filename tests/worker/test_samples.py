@@ -50,6 +50,40 @@ def test_two_workers_of_one_program_count_each_job_once(open_app, eventually):
     assert counted(jobs.backend)[0] == 20
 
 
+@pytest.mark.promise("S121")
+def test_what_was_counted_since_the_last_renewal_is_sent_when_the_worker_stops(open_app):
+    jobs = open_app(lease_for=600)  # it is never renewed
+
+    @jobs.job
+    def work() -> None: ...
+
+    handles = [work.enqueue() for _ in range(20)]
+    with jobs.worker(concurrency=2):
+        for handle in handles:
+            handle.result(30)
+
+    assert counted(jobs.backend)[0] == 20
+
+
+@pytest.mark.promise("S123")
+def test_a_last_sample_that_cannot_be_sent_keeps_no_worker_from_stopping(open_app, monkeypatch, caplog):
+    jobs = open_app(lease_for=600)
+    extend = jobs.backend.extend
+
+    def away(owner, *, sample=None):
+        if sample is not None:
+            raise BackendUnavailable("the store is away")
+        return extend(owner)
+
+    monkeypatch.setattr(jobs.backend, "extend", away)
+    with jobs.worker(concurrency=1) as worker:
+        pass
+
+    assert not worker.running
+    assert jobs.backend.sessions() == []
+    assert "the last sample could not be sent" in caplog.text
+
+
 @pytest.mark.promise("S123")
 def test_without_metrics_nothing_is_sent(open_app, eventually):
     jobs = open_app(lease_for=1, metrics=False)

@@ -5,14 +5,13 @@ A label may have any value: what would end its quotes or its line is escaped.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from onward.telemetry import families
 from onward.telemetry.families import Family
 from onward.telemetry.numbers import BUCKETS, Histogram, Numbers, Pair
-from onward.version import __version__
+from onward.version import __version__, build
 
 __all__ = ["CONTENT_TYPE", "FamilyValues", "MetricValue", "build_info", "exposition", "of_numbers"]
 
@@ -64,9 +63,8 @@ def of_numbers(counted: Mapping[Pair, Numbers]) -> Iterator[FamilyValues]:
 
 
 def build_info() -> FamilyValues:
-    """Return what runs here: the version of Onward, and the build that ``ONWARD_BUILD`` names."""
-    build = os.environ.get("ONWARD_BUILD") or __version__
-    return families.BUILD_INFO, [MetricValue((__version__, build), 1)]
+    """Return what runs here: the version of Onward, and the build as series and descriptions of workers name it."""
+    return families.BUILD_INFO, [MetricValue((__version__, build()), 1)]
 
 
 def _by_queue(times: Iterable[tuple[str, Histogram]]) -> list[MetricValue]:

@@ -48,6 +48,9 @@ class SendsSamples(Protocol):
     def work(self) -> None:
         """Look at the store for all processes, if it is the turn of this one."""
 
+    def finish(self) -> None:
+        """Send a last sample.  Raises nothing."""
+
 
 class SessionKeeper:
     """The name under which an engine holds leases, and how long that is known to hold."""

@@ -265,6 +265,9 @@ class Worker:
                 self._parts.backend.reap(owner=self._session.owner, started=(), cause="the worker stopped")
             except BackendError as error:
                 logger.warning("the session could not be ended and will expire: %s", error)
+            else:
+                if self._parts.samples is not None:  # the store answers, so this is quick
+                    self._parts.samples.finish()
         self._ended.set()
         self.milestones.note("ended")
 

@@ -7,8 +7,10 @@ import psycopg
 import pytest
 
 from onward import Onward, State
+from onward.backend import Look, Sample, Session
 from onward.backends.postgres import PostgresBackend, schema
 from onward.backends.postgres.tables import PostgresTables
+from onward.contract.samples import MINUTE
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
@@ -98,6 +100,25 @@ class TestWorker:
             jobs.prune()
             # One job has died, and this check says so.
             assert {check.name for check in jobs.health() if check.status != "ok"} == {"dying"}
+
+    def test_it_may_read_and_write_every_table_but_the_list_of_migrations(self, granted):
+        lacking = """
+            SELECT tablename FROM pg_tables
+             WHERE tablename LIKE 'onward%' AND NOT (has_table_privilege('shop_worker', tablename, 'SELECT')
+               AND has_table_privilege('shop_worker', tablename, 'INSERT')
+               AND has_table_privilege('shop_worker', tablename, 'UPDATE')
+               AND has_table_privilege('shop_worker', tablename, 'DELETE'))
+        """
+        with psycopg.connect(granted["shop_worker"]) as connection:
+            assert connection.execute(lacking).fetchall() == [("onward_migrations",)]
+
+    def test_its_samples_are_stored(self, worker):
+        worker.open_session(Session(owner="w"))
+        now = worker.look(Look()).now
+        minute = now - now % MINUTE
+
+        assert worker.extend("w", sample=Sample("w", minute, b"{}")).refused is None
+        assert "w" in [row.reporter for row in worker.look(Look(series=(minute, minute + MINUTE))).series]
 
     @pytest.mark.parametrize(
         "statement",
