@@ -8,7 +8,7 @@ import struct
 
 import msgspec
 
-from tests.damage.scenes import LIMIT_SCENES, SCENES, lanes, members, running, waiting
+from tests.damage.scenes import AUDIT_SCENES, LIMIT_SCENES, SCENES, SERIES_SCENES, lanes, members, running, waiting
 
 P = "{onward}:"
 FENCE = struct.Struct(">BIB")
@@ -32,6 +32,7 @@ LIMIT_NUMBERS = (
 )  # fmt: skip
 GATE_NUMBERS = ("full_at", "written_at", "shut_until", "shut_for")
 PATCH = ("patch_state", "finished_at", "reason", "tombstone", "ran")
+ENTRY = ("entry_job", "entry_at", "entry_who", "entry_act", "entry_detail", "entry_ref", "entry_signature")
 SPOILT = tuple(
     f"{how}_{n}" for how in ("flipped", "cut") for n in range(6)
 )  # 6 x 24 values: as many as records are long
@@ -50,6 +51,8 @@ COLUMNS = {
     "running": (*RECORD, *LANED, "slot", "slot_of_job", "slot_score"),
     "members": (*RECORD, *LANED, *MEMBER, *SPOILT, "id", "listed", "listed_score"),
     "waiting": (*RECORD, *LANED, *MEMBER, *SPOILT, "id", "listed", "waits", "waits_score"),
+    "audit": (*ENTRY, "entry", "entry_longer", "audited", "audited_score", "of_ref", "of_ref_score", "of_person"),
+    "series": ("sample", "sample_width", "sampled", "sampled_score"),
 }
 
 
@@ -116,7 +119,13 @@ def as_bytes(value):
 
 
 class RedisCells:
-    SCENES = SCENES | LIMIT_SCENES | {"lanes": lanes, "running": running, "members": members, "waiting": waiting}
+    SCENES = (
+        SCENES
+        | LIMIT_SCENES
+        | {"lanes": lanes, "running": running, "members": members, "waiting": waiting}
+        | AUDIT_SCENES
+        | SERIES_SCENES
+    )
 
     def __init__(self, store):
         self._client = store._server.client()
@@ -133,6 +142,8 @@ class RedisCells:
             (job_id,) = self._client.smembers(f"{P}leases:{row}")
         if table == "limits":
             return self._write_limit(column, f"job:{row}", value)
+        if table == "audit":
+            return self._write_entry(column, row, value)
         if table == "gates":
             return self._write_gate(column, f"\n{row}", value)
         if column in (*RECORD, *PATCH, *LANED, *MEMBER):
@@ -177,6 +188,42 @@ class RedisCells:
         raw = self._client.hget(P + key, field)
         self._client.hdel(P + key, field)
         return value is None or self._in_hash(key, as_bytes(value), raw)
+
+    def _write_entry(self, column, ref, value):
+        """An entry of the audit trail: one of its fields, the whole of it, or what names it."""
+        (number,) = self._client.zrange(f"{P}audit_ref:{ref}", 0, -1)
+        names = {"audited": "audited", "of_ref": f"audit_ref:{ref}", "of_person": "audit_who:ann@host"}
+        if column in names:
+            return self._member(names[column], number, value)
+        if column.endswith("_score"):
+            return self._score(names[column.removesuffix("_score")], number, value)
+        raw = self._client.hget(f"{P}audit", number)
+        if column == "entry_longer":
+            return bool(as_bytes(value)) and self._in_hash("audit", number, raw + as_bytes(value))
+        if column in ENTRY:
+            fields = msgspec.msgpack.decode(raw)
+            fields[ENTRY.index(column)] = value
+            value = packed(fields)
+        return self._in_hash("audit", number, value)
+
+    def _sample_named(self, reporter):
+        (name,) = (each for each in self._client.zrange(f"{P}series", 0, -1) if each[8:] == reporter.encode())
+        return name
+
+    def _sample(self, reporter, _, value):
+        return self._in_hash("series_data", self._sample_named(reporter), value)
+
+    def _sample_width(self, reporter, _, value):
+        name = self._sample_named(reporter)
+        data = self._client.hget(f"{P}series_data", name)[8:]
+        width = struct.pack(">Q", value % 2**64) if isinstance(value, int) else as_bytes(value)
+        return self._in_hash("series_data", name, width + data)
+
+    def _sampled(self, reporter, _, value):
+        return self._member("series", self._sample_named(reporter), value)
+
+    def _sampled_score(self, reporter, _, value):
+        return self._score("series", self._sample_named(reporter), value)
 
     def _spoil(self, kind, job_id):
         at = self._spoilt[kind]
