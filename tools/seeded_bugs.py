@@ -3141,4 +3141,66 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (Edit("src/onward/supervisor/http.py", "while len(self._connections) >= _MOST_CONNECTIONS:", "while False:"),),
         ("tests/supervisor/test_http.py::test_clients_that_hold_connections_keep_no_probe_out",),
     ),
+    Mutant(
+        "M360",
+        "why advises to replay a dead job without looking at its group",
+        (
+            Edit(
+                "src/onward/operate/why/finished.py",
+                "    if group is None:\n        return f\"onward job retry {case.job_id}\"",
+                "    if group is None or group.number:\n        return f\"onward job retry {case.job_id}\"",
+            ),
+        ),
+        (
+            "tests/operate/test_why.py::test_a_dead_job_is_replayed_by_a_canary_where_the_store_groups_dead_jobs[gave up]",
+        ),
+    ),
+    Mutant(
+        "M361",
+        "a purge by a filter does not say which ids it removed",
+        (
+            Edit(
+                "src/onward/operate/acts.py",
+                'ref=f"{min(ids)}-{max(ids)}", reason=self._reason))',
+                "ref=self._ref, reason=self._reason))",
+            ),
+        ),
+        ("tests/cli/test_audit.py::test_why_names_who_purged_jobs_by_a_filter",),
+    ),
+    Mutant(
+        "M362",
+        "a group beyond those that a look shows matches nothing",
+        (
+            Edit(
+                "src/onward/operate/finding.py",
+                "            return msgspec.structs.replace(parsed, states=_DEAD)\n",
+                "",
+            ),
+        ),
+        (
+            "tests/application/test_triage_by_group.py::TestFilter::"
+            "test_a_group_beyond_those_that_a_look_shows_is_found_by_its_job_and_its_whole_name[memory]",
+        ),
+    ),
+    Mutant(
+        "M363",
+        "a worker in a program keeps its last numbers to itself",
+        (Edit("src/onward/worker/worker.py", "self._parts.samples.finish()", "pass"),),
+        (
+            "tests/worker/test_samples.py::"
+            "test_what_was_counted_since_the_last_renewal_is_sent_when_the_worker_stops",
+        ),
+    ),
+    Mutant(
+        "M364",
+        "a look at PostgreSQL sorts all scheduled jobs of a queue",
+        (
+            Edit(
+                "src/onward/backends/postgres/queries.sql",
+                "AND booked IS NULL ORDER BY booked, available_at LIMIT 1),\n       (SELECT",
+                "AND booked IS NULL ORDER BY available_at LIMIT 1),\n       (SELECT",
+            ),
+        ),
+        ("tests/proof/test_looks.py::test_a_look_costs_what_it_may_count_whatever_is_stored[looks_at_full_tables]",),
+    ),
 )

@@ -22,6 +22,7 @@ from tests.proof import (
     labour,
     limits,
     long_log,
+    looks,
     moves,
     restarts,
     schedules,
@@ -64,6 +65,9 @@ __all__ = [
     "keys_on_mariadb",
     "keys_on_postgres",
     "log_behind_a_reader",
+    "looks_at_a_full_file",
+    "looks_at_full_tables",
+    "looks_at_full_tables_of_mariadb",
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
     "processes_share_a_file",
@@ -166,6 +170,20 @@ def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
         rows, turns = round(1_000_000 * scale), max(50, round(2_000 * scale))
         return deep.tables(store.url(), rows=rows, turns=turns, tell=tell)
+
+
+def looks_at_a_full_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return looks.of_a_file(folder, _stock(scale), tell)
+
+
+def looks_at_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return looks.on_postgres(store.url(), _stock(scale), tell)
+
+
+def looks_at_full_tables_of_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("mariadb", folder) as store:
+        return looks.on_mariadb(store.url(), _stock(scale), tell)
 
 
 def worker_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -327,6 +345,9 @@ PROOFS: tuple[Proof, ...] = (
     claims_of_two_lanes_behind_a_snapshot,
     claims_of_many_lanes_behind_a_snapshot,
     claims_in_full_tables,
+    looks_at_a_full_file,
+    looks_at_full_tables,
+    looks_at_full_tables_of_mariadb,
     redis_is_killed,
     schedules_on_a_file,
     schedules_on_postgres,
@@ -451,6 +472,16 @@ def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell
     jobs = max(len(STEPS) + 1, round(1_000 * scale))
     completed = exactly_once.of_completions(name, database.url, database.connect, folder, jobs=jobs, tell=tell)
     return enqueued.and_then(completed)
+
+
+def _stock(scale: float) -> looks.Stock:
+    """A million waiting and two million finished jobs at full scale."""
+    return looks.Stock(
+        at_most=max(50, round(1_000 * scale)),
+        queues=max(5, round(100 * scale)),
+        times=5,
+        finished=max(20_000, round(2_000_000 * scale)),
+    )
 
 
 def _jobs(claims: int, scale: float) -> int:

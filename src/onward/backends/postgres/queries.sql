@@ -995,9 +995,9 @@ WITH RECURSIVE queues (name) AS (
 )
 SELECT name, counted.scheduled, counted.retryable,
        (SELECT available_at FROM onward_jobs
-         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked IS NULL ORDER BY available_at LIMIT 1),
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked IS NULL ORDER BY booked, available_at LIMIT 1),
        (SELECT available_at FROM onward_jobs
-         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked ORDER BY available_at LIMIT 1)
+         WHERE state IN ('scheduled', 'retryable') AND queue = name AND booked ORDER BY booked, available_at LIMIT 1)
   FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
  CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
                        FROM (SELECT state FROM onward_jobs
