@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import beanstalkd, flows, limits, mariadb, plain_turns, postgres, redis, sqlite
+from bench.engines import beanstalkd, counters, flows, limits, mariadb, plain_turns, postgres, redis, sqlite
 from bench.rounds import say
 
 ENGINES: dict[str, Any] = {
@@ -30,6 +30,7 @@ ENGINES: dict[str, Any] = {
     "plain turns on mariadb": plain_turns.ON_MARIADB,
     "flows on sqlite": flows.ON_SQLITE,
     "flows on postgres": flows.ON_POSTGRES,
+    "counters on sqlite": counters.ON_SQLITE,
 }
 HERE = Path(__file__).parent.parent
 

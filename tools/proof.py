@@ -33,7 +33,8 @@ from tests.proof.proofs import PROOFS, Proof
 ROOT = Path(__file__).parents[1]
 CONTRACT = "tests/contract"
 MODELS = "tests/model/test_*.py"
-# Tests that grow with the scale and need a server: restarts and ended sessions, lost answers, backlogs, plans, damage.
+# Tests that grow with the scale and need a server: restarts and ended sessions, lost answers, backlogs, plans, a week of
+# samples, damage.
 ON_SERVERS = (
     "tests/backends/postgres/test_restarts.py",
     "tests/backends/postgres/test_failures.py",
@@ -41,6 +42,7 @@ ON_SERVERS = (
     "tests/backends/postgres/test_queries.py",
     "tests/backends/mysql/test_restarts.py",
     "tests/backends/mysql/test_queries.py",
+    "tests/operate/series/test_sampling.py",
     "tests/damage",
 )
 SECONDS_OF_SEARCH = 600  # for all models together

@@ -1,8 +1,15 @@
 """`onward why`."""
 
+import asyncio
+import json
 import shlex
 
+import msgspec
 import pytest
+
+from onward.operate.why.explaining import Explainer
+from onward.operate.why.reason import CODES
+from tests.operate.test_why import STORIES
 
 
 @pytest.fixture
@@ -52,3 +59,24 @@ def test_what_it_advises_for_a_dead_job_can_be_typed(onward, jobs):
 
     assert jobs.get(dead.id).state == "available"
     assert "replayed" in typed.out
+
+
+@pytest.mark.promise("S130")
+@pytest.mark.parametrize("code", CODES)
+def test_every_reason_is_the_same_in_the_api_and_on_the_command_line(onward, jobs, late, monkeypatch, code):
+    case = STORIES[code]()
+    monkeypatch.setattr(Explainer, "case", lambda *_: case)
+    said = jobs.why(late.id)
+
+    (told,) = onward("why", late.id, "--json").json
+    read = onward("why", late.id).out
+
+    assert said.code == code
+    assert asyncio.run(jobs.awhy(late.id)) == said
+    as_data = json.loads(msgspec.json.encode(said))
+    assert {name: told[name] for name in as_data if name != "until"} == {
+        name: value for name, value in as_data.items() if name != "until"
+    }
+    assert (told["until"] is None) == (said.until is None)
+    assert read.startswith(f"{code}  {said.text}")
+    assert f"do       {said.fix}" in read if said.fix else "do  " not in read
