@@ -91,6 +91,9 @@ THREADS: Mapping[tuple[str, str], Thread] = {
         _ISOLATED, "Reads the worker's messages; when the worker is gone, ends the process.", (360, 700)
     ),
     ("worker/event_loop.py", "onward-loop"): Thread(_ANY, "The event loop of async handlers in `process_once` and `drain`."),
+    ("operate/health/telling.py", "onward-health"): Thread(
+        _WORKER, "Compares the checks with those of a minute ago, if a subscriber wants to know."
+    ),
     ("handlers/exchange.py", "onward-resolve"): Thread(_WORKER, "Looks up a host name for a `url` job."),
     ("backends/companion/deliveries.py", "onward-messages"): Thread(
         _ANY, "Renews the locks of messages that a broker with a companion has delivered."

@@ -3147,8 +3147,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/operate/why/finished.py",
-                "    if group is None:\n        return f\"onward job retry {case.job_id}\"",
-                "    if group is None or group.number:\n        return f\"onward job retry {case.job_id}\"",
+                '    if group is None:\n        return f"onward job retry {case.job_id}"',
+                '    if group is None or group.number:\n        return f"onward job retry {case.job_id}"',
             ),
         ),
         (
@@ -3178,18 +3178,17 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (
-            "tests/application/test_triage_by_group.py::TestFilter::"
-            "test_a_group_beyond_those_that_a_look_shows_is_found_by_its_job_and_its_whole_name[memory]",
+            (
+                "tests/application/test_triage_by_group.py::TestFilter"
+                "::test_a_group_beyond_those_that_a_look_shows_is_found_by_its_job_and_its_whole_name[memory]"
+            ),
         ),
     ),
     Mutant(
         "M363",
         "a worker in a program keeps its last numbers to itself",
         (Edit("src/onward/worker/worker.py", "self._parts.samples.finish()", "pass"),),
-        (
-            "tests/worker/test_samples.py::"
-            "test_what_was_counted_since_the_last_renewal_is_sent_when_the_worker_stops",
-        ),
+        (("tests/worker/test_samples.py::test_what_was_counted_since_the_last_renewal_is_sent_when_the_worker_stops"),),
     ),
     Mutant(
         "M364",

@@ -1,5 +1,7 @@
-"""A look costs what it may count, whatever is stored: what is read where every state of every queue is just as full as counting
-goes, beside what is read where there are many times as many jobs.
+"""A look costs what it may count, whatever is stored.
+
+What is read where every state of every queue is just as full as counting goes is compared with what is read where there are
+many times as many jobs.
 
 SQLite tells the steps of its virtual machine, PostgreSQL and MariaDB the rows that were read of tables and indexes, and
 PostgreSQL which tables it has read as a whole.
@@ -31,7 +33,9 @@ _SQLITE_COPY = """
     INSERT INTO onward_{table} SELECT {columns} FROM onward_{table}
       JOIN (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {copies}) SELECT x FROM n)
 """
-_POSTGRES_COPY = "INSERT INTO {prefix}{table} ({names}) SELECT {columns} FROM {prefix}{table}, generate_series(1, {copies}) AS x"
+_POSTGRES_COPY = (
+    "INSERT INTO {prefix}{table} ({names}) SELECT {columns} FROM {prefix}{table}, generate_series(1, {copies}) AS x"
+)
 _MARIADB_COPY = "INSERT INTO {prefix}{table} ({names}) SELECT {columns} FROM {prefix}{table}, seq_1_to_{copies}"
 _READ = (
     b"SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)), 0)::bigint FROM pg_class"
@@ -84,7 +88,9 @@ def on_postgres(url: str, stock: Stock, tell: Tell) -> Ledger:
         tell(_fill_tables(full, url, "onward_full_", stock, stock.full))
         counted = {part: (_rows(brim, part, stock), _rows(full, part, stock)) for part in PARTS}
     costs = {part: (at_brim[0], at_full[0]) for part, (at_brim, at_full) in counted.items()}
-    scanned = [f"{part} reads {', '.join(at_full[1])} as a whole" for part, (_, at_full) in counted.items() if at_full[1]]
+    scanned = [
+        f"{part} reads {', '.join(at_full[1])} as a whole" for part, (_, at_full) in counted.items() if at_full[1]
+    ]
     return _ledger("postgres, rows", stock, costs, begun, scanned)
 
 
@@ -97,7 +103,10 @@ def on_mariadb(url: str, stock: Stock, tell: Tell) -> Ledger:
     ):
         brim.connect()
         full.connect()
-        last = _fill_mariadb(brim, "onward_brim_", stock, stock.brim), _fill_mariadb(full, "onward_full_", stock, stock.full)
+        last = (
+            _fill_mariadb(brim, "onward_brim_", stock, stock.brim),
+            _fill_mariadb(full, "onward_full_", stock, stock.full),
+        )
         tell(2 * (stock.full[0] * stock.queues + stock.full[1]))
         costs = {part: (_handled(brim, part, stock, last[0]), _handled(full, part, stock, last[1])) for part in PARTS}
     return _ledger("mariadb, rows", stock, costs, begun)
@@ -108,7 +117,11 @@ def _ledger(
 ) -> Ledger:
     waiting, finished = stock.full
     jobs = f"{2 * waiting * stock.queues:,} waiting and {2 * finished:,} finished jobs in {stock.queues} queues"
-    figures = {f"{part} {where}": cost for part, both in costs.items() for where, cost in zip(("brim", "full"), both, strict=True)}
+    figures = {
+        f"{part} {where}": cost
+        for part, both in costs.items()
+        for where, cost in zip(("brim", "full"), both, strict=True)
+    }
     return Ledger(
         f"looks at {jobs}, {name}",
         {**figures, "seconds": time.monotonic() - begun},
@@ -136,12 +149,13 @@ def _steps(backend: SqliteBackend, part: str, stock: Stock) -> int:
         steps += 1
 
     with backend._reading() as tx:
-        last = _last(lambda sql: tx._connection.execute(sql).fetchone(), "onward_")
-        tx._connection.set_progress_handler(step, 1)
+        connection: Any = tx._connection
+        last = _last(lambda sql: connection.execute(sql).fetchone(), "onward_")
+        connection.set_progress_handler(step, 1)
         try:
             _act(backend, part, stock, tx, last)
         finally:
-            tx._connection.set_progress_handler(None, 0)
+            connection.set_progress_handler(None, 0)
     return steps
 
 
@@ -161,7 +175,10 @@ def _rows(backend: PostgresBackend, part: str, stock: Stock) -> tuple[int, list[
 
 def _handled(backend: MySQLBackend, part: str, stock: Stock, last: str) -> int:
     look = Look(
-        counts=part == "counts", place_of=last if part == "place" else None, deaths=part == "deaths", at_most=stock.at_most
+        counts=part == "counts",
+        place_of=last if part == "place" else None,
+        deaths=part == "deaths",
+        at_most=stock.at_most,
     )
     backend.look(look)  # what is done once, as a connection is opened, is not counted
     (connection,) = backend._connections._open.values()
@@ -211,11 +228,12 @@ def _templates(backend: Any, stock: Stock) -> None:
 def _fill_file(backend: SqliteBackend, stock: Stock, copies: tuple[int, int]) -> int:
     _templates(backend, stock)
     with backend._writing() as tx:
+        connection: Any = tx._connection
         for table, number in zip(("jobs", "finished"), copies, strict=True):
-            names = [row[1] for row in tx._connection.execute(f"PRAGMA table_info(onward_{table})")]
+            names = [row[1] for row in connection.execute(f"PRAGMA table_info(onward_{table})")]
             columns = ", ".join("printf('%s-%08d', id, x)" if name == "id" else name for name in names)
-            tx._connection.execute(_SQLITE_COPY.format(table=table, columns=columns, copies=number))
-        tx._connection.execute("ANALYZE")
+            connection.execute(_SQLITE_COPY.format(table=table, columns=columns, copies=number))
+        connection.execute("ANALYZE")
     return 2 * (copies[0] * stock.queues + copies[1])
 
 
