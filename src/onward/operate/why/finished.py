@@ -6,6 +6,7 @@ import re
 import shlex
 
 from onward.base.durations import spoken
+from onward.base.wording import counted
 from onward.job.states import State
 from onward.operate.why.acts import by_whom, facts_of, last_act, purge_of
 from onward.operate.why.case import Case
@@ -90,9 +91,10 @@ def discarded(case: Case) -> Reason | None:
     fix = next((fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `{again}`")
     if job.tombstone:
         fix = "enqueue it again: only a tombstone of it is left"
+    tries = f"{counted(job.attempts, 'run')} and {counted(job.crashes, 'crash', 'crashes')}"
     return Reason(
         code="discarded",
-        text=f"It is dead: {why}{when}, after {job.attempts} runs and {job.crashes} crashes.{error}{_like_it(case)}",
+        text=f"It is dead: {why}{when}, after {tries}.{error}{_like_it(case)}",
         fix=fix.format(id=job.id, again=_again(case)),
         facts={
             "reason": why,
