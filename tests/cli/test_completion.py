@@ -47,7 +47,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
             "onward ",
             f"{LOOKING} {MAINTENANCE} keys config version demo completion",
         ),
-        ("onward job ", "list show stack retry signal cancel signatures"),
+        ("onward job ", "list show stack retry signal cancel purge signatures"),
         ("onward worker ", "list"),
         ("onward worker --pro", "--processes"),
         ("onward worker list --", "--url --store --namespace --app --json --quiet --debug"),

@@ -45,7 +45,7 @@ from onward import __version__
         ("dead-letters replay --all", "onward dead replay"),
         ("failed list", "onward dead list"),
         ("dead delete --all", "onward dead purge"),
-        ("job delete 0123", "onward job cancel"),
+        ("job delete 0123", "onward job cancel` or `onward job purge"),
         ("run shop:jobs", "onward worker"),
         ("doctor", "onward health"),
         ("monitor", "onward top"),
@@ -59,7 +59,7 @@ from onward import __version__
         # a verb of another noun
         ("job replay --all", "onward dead replay"),
         ("job enqueue welcome", "onward enqueue"),
-        ("queue purge mail", "onward dead purge"),
+        ("queue purge mail", "onward job purge` or `onward dead purge"),
     ],
 )
 def test_it_is_named(onward, said, meant):

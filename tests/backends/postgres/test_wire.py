@@ -43,6 +43,19 @@ def send_all(wire, *statements, into=None):
             replies.append(wire.send(sql, values))
 
 
+@pytest.mark.promise("F30")
+def test_a_name_means_one_statement_in_every_session(url):
+    # A pooler may lend the session of one client to another, which believes that it has prepared its own statements there.
+    prepared = set()
+    for sql, value in ((_DOUBLE, 21), (b"SELECT cast($1 AS bigint) + 2", 40), (_DOUBLE, 21)):
+        with closing(Connection.connect(url, autocommit=True, prepare_threshold=0)) as connection:
+            assert connection.wire.send(sql, [value]).value() == 42
+            found = connection.execute("SELECT name, statement FROM pg_prepared_statements", prepare=False)
+            prepared |= set(found.fetchall())
+
+    assert len({name for name, _ in prepared}) == len({statement for _, statement in prepared}) == len(prepared) == 2
+
+
 def test_values_arrive_as_they_were(wire):
     given = ["text \N{SNOWMAN}", -(2**63), 2**63 - 1, True, False, b"\x00\xff", None]
     sql = (

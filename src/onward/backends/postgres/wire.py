@@ -9,7 +9,7 @@ pipeline for all others.  It raises the first failure: the server has skipped al
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 import select
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -84,7 +84,6 @@ class Wire:
         self._prepares = connection.prepare_threshold is not None
         self._loader = psycopg.adapt.Transformer(connection)
         self._names: dict[_Key, bytes] = {}
-        self._numbers = itertools.count()
         self._unread: deque[_Answer] = deque()
         self._unasked = False  # whether statements were sent, and their answers not requested
         self._pipelined = False
@@ -143,7 +142,7 @@ class Wire:
         """Return the name of a prepared statement; prepare it if need be."""
         name = self._names.get(key)
         if name is None:
-            name = self._names[key] = b"onward_%d" % next(self._numbers)
+            name = self._names[key] = _name_of(key)
             sql, types = key
             self._libpq.send_prepare(name, sql, types)
             self._asked(_Preparation(self, self._names, key))
@@ -199,6 +198,16 @@ class Wire:
             self._libpq.exit_pipeline_mode()
         if failure is not None:
             raise failure
+
+
+def _name_of(key: _Key) -> bytes:
+    """Return a name that is this statement's in every session.
+
+    A pooler may lend a session to one client after the other.  A name that meant two statements there would make one of them
+    execute the other's.
+    """
+    sql, types = key
+    return b"onward_" + hashlib.blake2b(sql + repr(types).encode(), digest_size=12).hexdigest().encode()
 
 
 def _answered(poll: select.poll) -> None:
