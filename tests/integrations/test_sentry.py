@@ -35,7 +35,7 @@ def kept():
     kept = Kept()
     sentry_sdk.init(dsn="http://public@localhost/1", transport=kept, traces_sample_rate=1.0, default_integrations=False)
     yield kept
-    sentry_sdk.init(default_integrations=False)  # others patch subprocess for good
+    sentry_sdk.get_global_scope().set_client(None)  # as if it had never been set up
 
 
 @pytest.fixture

@@ -4,5 +4,5 @@ Each module has one function, ``install(jobs)``, and needs a package of its own 
 ``text(jobs)``.
 Called by applications, where they are made; nothing in Onward imports it.
 Read `quietly` (why an integration fails no job) and `sends` (one span for each enqueue), then `otel`, `sentry`, `logs` and
-`prometheus`.
+`prometheus`.  `django` is a room of its own: Django finds it through settings.
 """

@@ -1,0 +1,49 @@
+"""The application of a Django project, for commands: ``onward worker onward.integrations.django.app:jobs``.
+
+`jobs` is that of the alias ``default`` of TASKS; any other name is the alias itself.  Django is set up at the first look.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from onward.app import Onward
+from onward.errors import OptionError
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Onward:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _application("default" if name == "jobs" else name)
+
+
+def _application(alias: str) -> Onward:
+    import django
+    from django.utils.module_loading import autodiscover_modules
+
+    django.setup()
+    autodiscover_modules("tasks")
+    from onward.integrations.django.backend import OnwardBackend
+    from onward.integrations.django.versions import task_backends
+
+    if alias not in task_backends.settings:
+        raise AttributeError(alias)
+    backend = task_backends[alias]
+    if not isinstance(backend, OnwardBackend):
+        raise OptionError(
+            f"TASKS[{alias!r}] has the backend {type(backend).__name__}: set 'BACKEND' to "
+            f"'onward.integrations.django.OnwardBackend'"
+        )
+    _log_once()
+    return backend.jobs
+
+
+def _log_once() -> None:
+    """Keep Django's records from the worker's own handler where Django prints them itself: with DEBUG they came twice."""
+    logger = logging.getLogger("django")
+    if any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers):
+        from django.conf import settings
+
+        logger.propagate = not settings.DEBUG

@@ -1,0 +1,1 @@
+"""What Django finds by itself: the `commands` of ``manage.py``."""

@@ -1,0 +1,105 @@
+"""``manage.py onward worker …``, ``manage.py onward job list …``: the command `onward`, for the application of this project.
+
+The process is replaced by that command: a supervisor must not have imported the project, whose code it watches and restarts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import REMAINDER, ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from onward.errors import OptionError
+
+__all__ = ["Command", "ManageOnward"]
+
+_MODULE = "onward.integrations.django.app"
+_DJANGOS = ("--settings", "--pythonpath")  # manage.py has read them already
+_WITHOUT_APPLICATION = ("version", "completion", "demo", "--help", "-h", "--version")
+
+
+class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
+    """Runs `onward` with the application of one alias of TASKS."""
+
+    help = "Run workers, and look at and steer jobs: manage.py onward --help"
+    requires_system_checks: Sequence[str] = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "words", nargs=REMAINDER, help="what `onward` takes; --alias NAME chooses an alias of TASKS"
+        )
+
+    def run_from_argv(self, argv: Sequence[str]) -> None:
+        """Replace this process by the command."""
+        try:
+            command = self._command(argv[2:])
+        except OptionError as error:
+            self.stderr.write(str(error))
+            sys.exit(2)
+        sys.stdout.flush()
+        os.execve(sys.executable, command, self._environment())  # noqa: S606  no shell, on purpose
+
+    def handle(self, *args: Any, words: Sequence[str] = (), **_: Any) -> None:
+        """Run the command beside this process, for `call_command`."""
+        done = subprocess.run(self._command([*args, *words]), env=self._environment(), check=False)  # noqa: S603
+        if done.returncode:
+            raise CommandError(f"onward {' '.join(words)} ended with {done.returncode}", returncode=done.returncode)
+
+    def _command(self, words: Sequence[str]) -> list[str]:
+        own, alias = _split(words)
+        python = [sys.executable, *_flags(), "-m", "onward"]
+        if not own or own[0] in _WITHOUT_APPLICATION:
+            return [*python, *own]
+        application = f"{_MODULE}:{'jobs' if alias == 'default' else alias}"
+        if own[0] == "worker" and (len(own) == 1 or own[1].startswith("-")):
+            return [*python, "worker", application, *self._queues(own, alias), *own[1:]]
+        return [*python, *own, "--app", application]
+
+    def _queues(self, words: Sequence[str], alias: str) -> list[str]:
+        """Return the queues of QUEUES as options, unless some are named."""
+        from onward.integrations.django.versions import task_backends
+
+        if any(word.startswith("--queue") for word in words):
+            return []
+        if alias not in task_backends.settings:
+            raise OptionError(f"there is no alias {alias!r} in TASKS")
+        given = task_backends.settings[alias].get("QUEUES", ["default"])
+        return [f"--queues={','.join(map(str, given))}"] if given else []
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """Return the environment in which the command finds the project: where manage.py is, and what --pythonpath named."""
+        # As `python manage.py` has it, its folder first; `python -m` would begin with the current one.
+        added = [str(Path(path).absolute()) for path in sys.path[:1]]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([*added, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+Command = ManageOnward  # the name that manage.py looks for
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], str]:
+    """Return the words of the command, without what is for Django or for this command, and the alias."""
+    own: list[str] = []
+    alias, rest = "default", iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name == "--alias":
+            alias = value if equals else next(rest, "")
+            if not alias.isidentifier():
+                raise OptionError(f"--alias {alias!r}: name an alias of TASKS")
+        elif name in _DJANGOS:
+            if not equals:
+                next(rest, None)
+        else:
+            own.append(word)
+    return own, alias
+
+
+def _flags() -> list[str]:
+    return [f"-W{option}" for option in sys.warnoptions]

@@ -1,0 +1,99 @@
+"""What the admin's pages show: a page of jobs, and one job with its runs.  Secrets are masked, as everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onward.app import Onward
+from onward.client.record import JobRecord
+from onward.errors import OnwardError
+from onward.integrations.django.backend import OnwardBackend
+from onward.integrations.django.versions import task_backends
+from onward.job.states import State
+
+__all__ = ["JobPage", "JobsPage", "aliases", "jobs_of"]
+
+_ON_A_PAGE = 50
+_RETRIED = (State.SCHEDULED, State.RETRYABLE, State.DISCARDED, State.CANCELLED)
+
+
+def aliases() -> list[str]:
+    """Return the aliases of TASKS whose jobs are Onward's."""
+    return [alias for alias in task_backends.settings if isinstance(task_backends[alias], OnwardBackend)]
+
+
+def jobs_of(alias: str) -> Onward | None:
+    """Return the application of an alias, or None."""
+    if alias not in aliases():
+        return None
+    jobs: Onward = task_backends[alias].jobs
+    return jobs
+
+
+@dataclass
+class JobsPage:
+    """A page of jobs, the newest first, by the filters of its address."""
+
+    asked: Mapping[str, str]
+    jobs: list[JobRecord] = field(default_factory=list)
+    problem: str = ""
+    states: tuple[str, ...] = tuple(state.value for state in State)
+
+    def __post_init__(self) -> None:
+        """Read the page; what the address asks wrongly is told on it."""
+        self.aliases = aliases()
+        self.alias = self.asked.get("alias") or (self.aliases[0] if self.aliases else "")
+        self.said = {name: self.asked[name] for name in ("state", "queue", "job") if self.asked.get(name)}
+        jobs = jobs_of(self.alias)
+        if jobs is None:
+            self.problem = f"there is no alias {self.alias!r} of TASKS with the backend OnwardBackend"
+            return
+        try:
+            found = jobs.list(**self.said, after=self.asked.get("after") or None, limit=_ON_A_PAGE, newest_first=True)
+            self.jobs = list(found)
+        except (OnwardError, ValueError) as error:
+            self.problem = str(error)
+
+    @property
+    def after(self) -> str:
+        """The last id of a full page: where the next one begins."""
+        return self.jobs[-1].id if len(self.jobs) == _ON_A_PAGE else ""
+
+
+@dataclass
+class JobPage:
+    """One job, with its runs."""
+
+    alias: str
+    record: JobRecord
+
+    @property
+    def facts(self) -> list[tuple[str, Any]]:
+        """What is known of it, in the order in which people ask."""
+        record = self.record
+        return [
+            ("State", record.state.value),
+            ("Why", record.reason),
+            ("Queue", record.queue),
+            ("Priority", record.priority),
+            ("Attempts", record.attempts),
+            ("Crashes", record.crashes),
+            ("Enqueued", record.enqueued_at),
+            ("Not before", record.not_before),
+            ("Started", record.started_at),
+            ("Finished", record.finished_at),
+            ("Worker", record.owner),
+            ("Arguments", json.dumps(record.payload, ensure_ascii=False, indent=2)),
+            ("Result", json.dumps(record.result, ensure_ascii=False) if record.state is State.COMPLETED else None),
+        ]
+
+    @property
+    def can_be_retried(self) -> bool:
+        return self.record.state in _RETRIED
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        return not self.record.is_finished

@@ -1,0 +1,61 @@
+"""Where each version of Django is run: in the environment of the tests, or in one that `make django` has built.
+
+Django 6 needs Python 3.12.  Debian 12 has none, so there it cannot be built, and its tests are skipped with the reason.
+"""
+
+import subprocess
+import sys
+import tarfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.servers.programs import unavailable
+
+__all__ = ["interpreter", "source"]
+
+_ROOT = Path(__file__).parents[3]
+_CACHE = _ROOT / ".cache" / "django"
+
+
+def interpreter(version):
+    """The interpreter that has this version of Django, such as 6.1."""
+    if version == "5.2":
+        return sys.executable
+    python = _ROOT / f".venv-django-{version}" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"Django {version} needs Python 3.12 or later: put one on the PATH and run `make django`")
+    return python
+
+
+@cache
+def source(version):
+    """The folder of the source distribution of a version, which has Django's own tests."""
+    found = sorted(_CACHE.glob(f"django-{version}.*/tests/tasks"))
+    if not found:
+        _download(version)
+        found = sorted(_CACHE.glob(f"django-{version}.*/tests/tasks"))
+    return found[-1].parents[1]
+
+
+def _download(version):
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    options = [
+        "--no-deps",
+        "--no-binary=:all:",
+        "--no-build-isolation",
+        "--ignore-requires-python",
+        "--disable-pip-version-check",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", *options, f"--dest={_CACHE}", f"Django=={version}.*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    archives = sorted(_CACHE.glob(f"[dD]jango-{version}.*.tar.gz"))
+    if not archives:
+        unavailable(f"the source of Django {version}: {(done.stdout + done.stderr)[-500:]}")
+    with tarfile.open(archives[-1]) as archive:
+        archive.extractall(_CACHE, filter="data")

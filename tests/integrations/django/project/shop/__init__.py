@@ -1,0 +1,1 @@
+"""A shop on Django, for the tests of its tasks."""

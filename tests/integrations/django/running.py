@@ -1,0 +1,54 @@
+"""Starting the Django project of these tests in processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["MANAGE", "Project"]
+
+MANAGE = Path(__file__).with_name("project") / "manage.py"
+
+
+class Project:
+    """The project on one database."""
+
+    def __init__(self, database, folder, extra=None):
+        self.database = database
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "SHOP_DATABASE": json.dumps(database.address["django"]),
+            "SHOP_FOLDER": str(folder),
+            "PYTHONPATH": os.pathsep.join(map(str, filter(None, [extra]))),
+            "PYTHONWARNINGS": "error::DeprecationWarning:onward",
+        }
+
+    def start(self, *words, **options):
+        """Start `manage.py` with these words."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(
+            [sys.executable, MANAGE, *words],
+            cwd=self.folder,
+            env={**self.environment, **options},
+            **pipes,
+        )
+
+    def manage(self, *words, **options):
+        """Run `manage.py` with these words, and return what it printed."""
+        process = self.start(*words, **options)
+        printed, _ = process.communicate(timeout=100)
+        assert process.returncode == 0, printed
+        return printed
+
+    def shell(self, code):
+        """Run some code in the project, and return what it printed."""
+        return self.manage("shell", "--no-imports", "-c", code) if _quiet_shell() else self.manage("shell", "-c", code)
+
+
+def _quiet_shell():
+    """Whether `shell` of this Django imports models by itself, and says so."""
+    import django
+
+    return django.VERSION >= (5, 2)
