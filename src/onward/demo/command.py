@@ -15,10 +15,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from onward.cli import output, top, values
+from onward.cli import output, top, values, web_server
 from onward.cli.application import load
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
+from onward.cli.listening import bound
+from onward.demo.busy_story import BusyStory
 from onward.demo.story import Story
 from onward.demo.summary import Summary, summarise
 from onward.job.states import LIVE
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _SHOP = "onward.demo.shop:jobs"
+_BUSY_SHOP = "onward.demo.busy_shop:jobs"
 _STREAM = 7.0  # seconds in which orders come in, where there is no terminal
 _PATIENCE = 13.0  # seconds after that, for all to be finished
 _SHUTDOWN = 4  # seconds for what runs when the shop closes
@@ -39,21 +42,19 @@ _LOG_LINES = 15
 
 def demo(args: Namespace) -> int:
     """Open the shop, watch it, close it, and count."""
+    if args.web:
+        web_server.require_uvicorn()
+    shop = _BUSY_SHOP if args.web else _SHOP
     with _ended_in_order(), _folder(args) as folder:
         settings = {"url": f"sqlite:///{folder / 'shop.db'}", "namespace": "default"}
         began = time.monotonic()
-        with load(_SHOP, settings) as app:
-            live = top.has_screen() and not args.json
-            story = Story(args.seconds or (None if live else _STREAM))
-            with _worker(settings, folder) as worker:
+        with load(shop, settings) as app:
+            story = _story(args)
+            with _worker(shop, settings, folder) as worker:
                 story.start()
                 try:
                     with suppress(KeyboardInterrupt):  # which closes the shop
-                        over = _is_over(app, story, worker)
-                        if live:
-                            top.watch(app, title=f"onward demo  {app.settings.url}", interval=0.5, until=over)
-                        else:
-                            _listen(args, app, story, over, began)
+                        _watch(args, app, story, worker, began)
                 finally:
                     story.stop()
                 _close(args, worker)
@@ -64,6 +65,41 @@ def demo(args: Namespace) -> int:
             if args.keep is not None:
                 output.say(args, f"kept: onward --url {settings['url']} job list")
             return Exit.FAILURE if summary.lost else Exit.OK
+
+
+def _story(args: Namespace) -> Story:
+    if args.web:
+        return BusyStory(args.seconds)
+    return Story(args.seconds or (None if _is_live(args) else _STREAM))
+
+
+def _is_live(args: Namespace) -> bool:
+    return top.has_screen() and not args.json
+
+
+def _watch(args: Namespace, app: Onward, story: Story, worker: subprocess.Popen[bytes], began: float) -> None:
+    """Show what happens, on a page, on the screen or in lines, until it is over."""
+    if args.web:
+        _serve(args, app, until=lambda: story.over or worker.poll() is not None)
+        return
+    over = _is_over(app, story, worker)
+    if _is_live(args):
+        top.watch(app, title=f"onward demo  {app.settings.url}", interval=0.5, until=over)
+    else:
+        _listen(args, app, story, over, began)
+
+
+def _serve(args: Namespace, app: Onward, until: Callable[[], bool]) -> None:
+    listening = bound(*args.listen)
+    address = web_server.WebAddress(args.listen[0], listening.getsockname()[1])
+    token = web_server.new_token()
+    dashboard = web_server.dashboard_of(app, address, token=token, title="onward demo")
+    with web_server.serving(dashboard.asgi, listening) as server:
+        output.write(f"{address.url}#token={token}")
+        sys.stdout.flush()
+        output.say(args, "open it in a browser; Ctrl-C closes the shop")
+        while server.is_alive() and not until():
+            time.sleep(_GLANCE)
 
 
 def _is_over(app: Onward, story: Story, worker: subprocess.Popen[bytes]) -> Callable[[], bool]:
@@ -115,14 +151,14 @@ def _show(args: Namespace, summary: Summary) -> None:
 
 
 @contextmanager
-def _worker(settings: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _worker(shop: str, settings: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start ``onward worker`` as a user would."""
     options = [word for name, value in settings.items() for word in (f"--{name}", value)]
     sizes = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", f"{_SHUTDOWN}s"]
     log = folder / "worker.log"
     with log.open("wb") as written:
         worker = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "onward", "worker", _SHOP, *options, *sizes],
+            [sys.executable, "-m", "onward", "worker", shop, *options, *sizes],
             stdin=subprocess.DEVNULL,
             stdout=written,
             stderr=written,
@@ -176,6 +212,14 @@ COMMAND = Command(
     demo,
     (
         argument("--seconds", "how long orders come in", metavar="N", type=values.duration),
+        argument("--web", "show it on the dashboard, with more to look at, until Ctrl-C", action="store_true"),
+        argument(
+            "--listen",
+            "where the dashboard is, as in 127.0.0.1:8321, which is the default",
+            metavar="HOST:PORT",
+            type=values.address,
+            default=web_server.DEFAULT,
+        ),
         argument("--keep", "keep the store, and the worker's log, in this folder", metavar="FOLDER", files=True),
     ),
     about="It works on a file in a temporary folder. On a terminal it is live until Ctrl-C; elsewhere it ends by itself, in "

@@ -1,0 +1,89 @@
+"""No data of a job is ever script: texts that try to be markup, on every page, in a real browser.
+
+A dialog, a report of the content policy or of Trusted Types, an error on the console: each fails the test (`watched`).
+"""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.browser import hostile_store
+from tests.web.browser.pages import PLAIN, shown
+
+INJECTED = (
+    "main img:not([src*='static/']), main script, iframe, object, embed, [onclick], [onload], [onerror], [style*=url],"
+    "a[href^='javascript'], a[href^='data']"
+)
+
+
+@pytest.fixture
+def hostile(url):
+    return hostile_store.fill(url)
+
+
+@pytest.fixture
+def dashboard(serve, url, hostile):
+    return serve(url, title=hostile_store.TEXTS[0])
+
+
+@pytest.mark.promise("S141")
+def test_no_text_becomes_markup_on_any_page(page, dashboard, hostile):
+    ids, flow = hostile
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    groups = dashboard.jobs.dead_letters.groups()
+    details = [f"jobs/{ids[0]}", *(f"jobs/{job}" for job in ids[1::4]), *(f"jobs/{job}" for job in ids[-4:])]
+    seen = {}
+    for path in [
+        *PLAIN.values(),
+        "queues/mail",
+        "queues/later",
+        f"flows/{flow}",
+        *details,
+        f"jobs?filter={groups[0].job}",
+    ]:
+        shown(page, dashboard, path)
+        assert page.locator(INJECTED).count() == 0, path
+        seen[path] = page.locator("body").inner_text()
+
+    for path in (f"jobs/{ids[0]}", f"jobs/{ids[-1]}", "audit", "workers", "dead"):
+        assert hostile_store.MARK in seen[path], path
+    assert "<img src=x onerror=" in seen[f"jobs/{ids[0]}"]
+
+
+@pytest.mark.promise("S141")
+def test_an_address_is_no_script_either(page, watched, dashboard):
+    watched.expected.append("status of 40")
+    for path in (
+        "jobs?filter=<img src=x onerror=alert(1)>",
+        "jobs/<script>alert(1)</script>",
+        "queues/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
+        "queues/..%2f..%2fapi",
+        "nowhere/%00/%ff",
+        "jobs?filter=%22%3E%3Csvg%20onload%3Dalert(1)%3E#javascript:alert(1)",
+    ):
+        page.goto(dashboard.url(path))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.locator(INJECTED).count() == 0, path
+
+
+@pytest.mark.promise("S141")
+def test_the_policy_would_stop_what_slipped_through(page, watched):
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    watched.expected.append(".")
+
+    refused = page.evaluate(
+        """() => {
+            const refused = [];
+            const attempts = {
+              html: () => { document.body.innerHTML = '<b>x</b>'; },
+              script: () => { document.body.append(Object.assign(document.createElement('script'), { text: 'ran = 1' })); },
+              remote: () => { const s = document.createElement('script'); s.src = 'http://evil.example/x.js'; },
+            };
+            for (const [name, attempt] of Object.entries(attempts)) {
+              try { attempt(); } catch (error) { refused.push(name); }
+            }
+            return refused;
+        }"""
+    )
+
+    assert refused == ["html", "script", "remote"]
+    assert page.evaluate("window.ran") is None

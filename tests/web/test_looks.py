@@ -1,0 +1,132 @@
+"""Looking is bounded, however many watch; and what a page says when the store is away."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from onward.errors import BackendUnavailable
+from onward.operate.watching import StoreWatch
+from onward.web import Dashboard, Token
+from onward.web.pictures import Pictures
+from tests.web.asking import PEOPLE, Client
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """The looks that were made at any store."""
+    made, look = [], StoreWatch.look
+
+    def counted(self):
+        made.append(threading.get_ident())
+        return look(self)
+
+    monkeypatch.setattr(StoreWatch, "look", counted)
+    return made
+
+
+@pytest.mark.promise("S146")
+def test_fifty_who_watch_cost_one_look(jobs, shop, looks):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+    assert looks == []
+
+    with ThreadPoolExecutor(50) as people:
+        answers = list(people.map(lambda _: ask.get("pulse"), range(200)))
+
+    assert len(looks) == 1
+    assert {answer["at"] for answer in answers} == {answers[0]["at"]}
+
+
+@pytest.mark.promise("S146")
+def test_a_look_is_made_again_when_it_is_too_old(jobs, looks):
+    now = [0.0]
+    pictures = Pictures(jobs, 2.0, lambda: now[0])
+
+    first = pictures.picture()
+    now[0] += 1.9
+    assert pictures.picture() == first
+    assert len(looks) == 1
+    now[0] += 60
+    assert pictures.picture().tag != first.tag
+    assert len(looks) == 2
+
+
+@pytest.mark.promise("S146")
+def test_a_page_that_has_the_picture_gets_nothing(jobs, shop, looks):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+    first = ask.send("GET", "api/v1/pulse")
+    again = ask.send("GET", "api/v1/pulse", if_none_match=first.headers["ETag"])
+    mia = ask.as_("mia").send("GET", "api/v1/pulse", if_none_match=first.headers["ETag"])
+
+    assert (again.status, again.body) == (304, b"")
+    assert mia.status == 200
+    assert len(looks) == 1
+
+
+def test_an_act_is_seen_at_once(jobs, shop, looks):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+    ask.get("pulse")
+    ask.post("queues/mail/pause", {"reason": "deploy"})
+
+    (mail,) = [queue for queue in ask.get("queues")["queues"] if queue["name"] == "mail"]
+
+    assert (mail["paused"], mail["paused_by"]) == (True, "anna: deploy")
+    assert ask.get("pulse")["audit"][0]["text"] == "pause mail: deploy"
+
+
+def test_a_store_that_is_away_is_told_with_the_age_of_the_last_picture(jobs, shop, monkeypatch):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=0.1))
+    ask.get("pulse")
+    asked = []
+
+    def away(self):
+        asked.append(1)
+        raise BackendUnavailable("the store at postgresql://ann:hunter2@db/ does not answer")
+
+    monkeypatch.setattr(StoreWatch, "look", away)
+    ask.dashboard._parts.pictures.forget()
+    monkeypatch.setattr(StoreWatch, "pause", lambda self, interval: 60.0)
+    answers = [ask.send("GET", "api/v1/pulse") for _ in range(5)]
+
+    told = json.loads(answers[-1].body)
+    assert {answer.status for answer in answers} == {503}
+    assert answers[0].headers["Retry-After"] == "2"
+    assert 0 <= told["age"] < 60
+    assert "hunter2" not in told["message"]
+    assert len(asked) == 1
+    assert ask.send("GET", "readyz").status == 503
+    assert ask.send("GET", "livez").status == 200
+
+
+@pytest.mark.promise("S144")
+@pytest.mark.parametrize("text", ["", "state:due", "queue:mail", "state:due queue:mail since:1h"])
+def test_a_page_of_many_reads_what_a_page_of_few_does(jobs, ask, text, monkeypatch):
+    @jobs.job(queue="mail")
+    def send(number: int) -> None: ...
+
+    read = []
+    monkeypatch.setattr(type(jobs.backend), "list", counted_list(type(jobs.backend).list, read))
+    sizes = []
+    for more in (100, 3_000):
+        jobs.enqueue_many("send", ({"number": number} for number in range(more)), queue="mail")
+        read.clear()
+        page = ask.get("jobs", filter=text, limit=50)
+        beyond = ask.get("jobs", filter=text, limit=50, after=page["next"])
+        sizes.append(list(read))
+
+        assert len(page["jobs"]) == len(beyond["jobs"]) == 50
+        assert page["jobs"][-1]["id"] > beyond["jobs"][0]["id"]
+    assert sizes[0] == sizes[1]
+    again = ask.as_("vera").get("jobs", filter=text, limit=50, after=page["next"])
+    assert again["jobs"] == beyond["jobs"]
+
+
+def counted_list(method, read):
+    def counted(self, query):
+        found = method(self, query)
+        if not query.states or "executing" not in query.states:
+            read.append(len(found))
+        return found
+
+    return counted
