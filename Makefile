@@ -15,7 +15,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: setup demo test check format proof fuzz mutants bench docs lock clean help
+.PHONY: setup demo test check format proof fuzz mutants bench docs web web-check web-pictures lock clean help
 
 setup: $(STAMP) ## Build .venv from constraints.txt (only when something changed)
 
@@ -77,6 +77,8 @@ check-pages:
 	$(BIN)/python -m tools.options_reference check
 	$(BIN)/python -m tools.metrics_reference check
 	$(BIN)/python -m tools.backend_contract check
+	$(BIN)/python -m tools.web_build check
+	$(BIN)/python -m tools.web_types check
 
 # Imports every test once.  The processes of the run, which begin all at once, would each compile all of them.
 bytecode:
@@ -92,6 +94,7 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.options_reference write
 	$(BIN)/python -m tools.metrics_reference write
 	$(BIN)/python -m tools.backend_contract write
+	$(BIN)/python -m tools.web_types write
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof
@@ -118,8 +121,26 @@ $(PEERS)/.installed: Makefile
 		|| echo "bench: $$peer cannot be installed here"; done
 	@touch $@
 
+# Django 6 needs a later Python than the rest does: nothing is built where there is none.
+.PHONY: django
+django: ## Build environments for the tests with Django 6.0 and 6.1, where a Python 3.12 or later is found
+	@later=$$(for each in 3.14 3.13 3.12; do python$$each -c "" 2>/dev/null && echo python$$each && break; done); \
+	if [ -z "$$later" ]; then echo "django: no Python 3.12 or later on the PATH: Django 6 is not tested here"; exit 0; fi; \
+	for version in 6.0 6.1; do $$later -m venv --clear .venv-django-$$version \
+		&& .venv-django-$$version/bin/pip install --quiet --editable . "Django==$$version.*" "psycopg[binary]" PyMySQL || exit 1; done
+
 docs: setup ## Build the site into build/site
 	$(BIN)/zensical build --strict --clean
+
+# Node comes with the tools for tests, its packages from npm by their lock file.  What is built is committed: nobody else needs them.
+web: setup ## Build the dashboard's pages from web/
+	$(BIN)/python -m tools.web_build build
+
+web-check: setup ## Build the pages again and compare every byte with what is committed
+	$(BIN)/python -m tools.web_build verify
+
+web-pictures: setup ## Take the pictures of the dashboard in docs/assets with a real browser
+	$(BIN)/python -m tools.web_pictures
 
 lock: setup ## Choose newer versions of everything into constraints.txt
 	@$(BIN)/pip install --quiet uv
@@ -127,8 +148,8 @@ lock: setup ## Choose newer versions of everything into constraints.txt
 		--universal --no-header --no-emit-index-url --no-annotate --output-file constraints.txt
 
 clean: ## Remove everything that can be made again
-	rm -rf $(VENV) $(PEERS) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .venv-django-* build dist web/node_modules .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help: ## List the commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'

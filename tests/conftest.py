@@ -13,6 +13,7 @@ from tests.servers.redis import PRODUCTS, redis_server
 
 for module in ("broker_workers", "contention", "forking", "restarting", "sweeping"):
     pytest.register_assert_rewrite(f"tests.backends.{module}")
+pytest.register_assert_rewrite("tests.web.browser.watched")
 pytest_plugins = ["tests.ignored_signals", "tests.run_again", "tests.scheduling", "tests.standstill"]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.

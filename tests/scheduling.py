@@ -4,6 +4,8 @@ In front are the tests that wait for processes, leases and clocks and leave the 
 that compute, with the longest behind all others.  Every second process begins in front and the others at the back, so that
 both kinds run at the same time: no processor is idle while tests wait, and no more than half of the processes start programs
 at once.  They meet at short tests, so that no process is long at work when the others have ended.
+
+Tests that share what the whole run has once, such as the browser, are taken together by one process.
 """
 
 import pytest
@@ -12,12 +14,14 @@ from xdist.scheduler import LoadScopeScheduling
 FRONT = (  # those that wait, the longest first
     "tests/proof/test_kills.py",
     "tests/supervisor/",
+    "tests/web/browser/",
     "tests/proof/",
     "tests/tools/test_standstill.py",
     "tests/damage/",
     "tests/cli/test_demo.py",
     "tests/worker/test_soak.py",
 )
+TOGETHER = ("tests/web/browser/",)  # one browser in the whole run: it takes as much memory as all else
 BACK = ("tests/typing/", "tests/model/")  # those that compute for long, the longest last
 
 
@@ -29,8 +33,8 @@ class FromBothEnds(LoadScopeScheduling):
         self._index = {}  # of each test in the collection: a search in a list of 20,000 takes longer than many a test
 
     def _split_scope(self, nodeid):
-        """Every test is a unit of its own."""
-        return nodeid
+        """Every test is a unit of its own, save for those that are taken together."""
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
 
     def schedule(self):
         if self.collection is None:
@@ -38,7 +42,8 @@ class FromBothEnds(LoadScopeScheduling):
                 return
             self.collection = list(next(iter(self.registered_collections.values())))
             self._index = {test: at for at, test in enumerate(self.collection)}
-            self.workqueue.update((test, {test: False}) for test in sorted(self.collection, key=_place))
+            for test in sorted(self.collection, key=_place):
+                self.workqueue.setdefault(self._split_scope(test), {})[test] = False
         for node in self.nodes:
             self._reschedule(node)
 
@@ -53,9 +58,9 @@ class FromBothEnds(LoadScopeScheduling):
 
     def _assign_work_unit(self, node):
         begins_at_the_back = int(node.gateway.id.removeprefix("gw")) % 2 == 1
-        test, unit = self.workqueue.popitem(last=begins_at_the_back)
-        self.assigned_work[node][test] = unit
-        node.send_runtest_some([self._index[test]])
+        _, unit = self.workqueue.popitem(last=begins_at_the_back)
+        self.assigned_work[node].update((test, {test: False}) for test in unit)
+        node.send_runtest_some([self._index[test] for test in unit])
 
     def mark_test_complete(self, node, item_index, duration=0):
         del self.assigned_work[node][self.collection[item_index]]
@@ -66,7 +71,8 @@ class FromBothEnds(LoadScopeScheduling):
         left = self.assigned_work.pop(node)
         crashed = next(iter(left), None)
         left.pop(crashed, None)
-        self.workqueue.update(left)
+        for test in left:
+            self.workqueue.setdefault(self._split_scope(test), {})[test] = False
         for other in self.nodes:
             self._reschedule(other)
         return crashed

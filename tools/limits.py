@@ -40,6 +40,7 @@ ROOMS = frozenset({
 SHARED = frozenset({"sql", "broker", "companion"})  # in backends: what several stores share is no store
 
 EXCEPTIONS: Mapping[str, str] = {
+    "class Job": "Django names permissions and addresses after the class of a model: onward.view_job",
     "constructor handlers/url.py Url.__init__": "what an operator allows: keyword-only settings, all but one with a default",
     "constructor job/context.py JobContext.__init__": "the fields that handlers read, keyword-only",
 }

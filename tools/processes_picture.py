@@ -94,6 +94,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("operate/health/telling.py", "onward-health"): Thread(
         _WORKER, "Compares the checks with those of a minute ago, if a subscriber wants to know."
     ),
+    ("cli/web_server.py", "onward-web"): Thread(_ANY, "Serves the dashboard of `onward demo --web` beside the demo."),
     ("handlers/exchange.py", "onward-resolve"): Thread(_WORKER, "Looks up a host name for a `url` job."),
     ("backends/companion/deliveries.py", "onward-messages"): Thread(
         _ANY, "Renews the locks of messages that a broker with a companion has delivered."
@@ -146,8 +147,8 @@ class Channel(NamedTuple):
 CHANNELS = (
     Channel("supervisor/messages.py", "DECODE_ABOVE", _SUPERVISOR, _WORKER),
     Channel("supervisor/messages.py", "DECODE_BELOW", _WORKER, _SUPERVISOR),
-    Channel("worker/isolated.py", "FromWorker", _WORKER, _ISOLATED),
-    Channel("worker/isolated.py", "FromProcess", _ISOLATED, _WORKER),
+    Channel("worker/isolated_messages.py", "FromWorker", _WORKER, _ISOLATED),
+    Channel("worker/isolated_messages.py", "FromProcess", _ISOLATED, _WORKER),
 )
 
 

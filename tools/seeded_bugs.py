@@ -34,6 +34,7 @@ FLOWS = "tests/application/test_flows.py"
 GATE = "src/onward/operate/deploy"
 CHECKS = "tests/application/test_check_deploy.py"
 OPERATE = "src/onward/operate"
+WEB = "src/onward/web"
 HEALTH = f"{OPERATE}/health"
 OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
@@ -3201,5 +3202,111 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/proof/test_looks.py::test_a_look_costs_what_it_may_count_whatever_is_stored[looks_at_full_tables]",),
+    ),
+    Mutant(
+        "M365",
+        "every person who watches a store makes a look",
+        (
+            Edit(
+                f"{OPERATE}/shared_watch.py",
+                "(self._clock() < self._next_at or (self._looking.locked() and self._is_recent(last)))",
+                "(self._looking.locked() and self._is_recent(last))",
+            ),
+            Edit(
+                f"{OPERATE}/shared_watch.py",
+                "if self._last is None or self._clock() >= self._next_at:",
+                "if self._clock():",
+            ),
+        ),
+        ("tests/operate/test_shared_watch.py::test_fifty_people_cost_one_look_in_two_seconds",),
+    ),
+    Mutant(
+        "M366",
+        "a look that fails is repeated without a pause for what it has cost",
+        (
+            Edit(
+                f"{OPERATE}/watching.py",
+                "        finally:  # a look that fails after its time limit has cost as much as one that succeeds\n",
+                "        except ArithmeticError:\n",
+            ),
+        ),
+        ("tests/operate/test_shared_watch.py::test_looks_and_checks_take_at_most_five_of_a_hundred_seconds",),
+    ),
+    Mutant(
+        "M367",
+        "a search by a queue walks through all that is stored",
+        (
+            Edit(
+                f"{OPERATE}/finding.py",
+                "self.finder.page(msgspec.structs.replace(query, within=STORE_LOOKS_FOR))",
+                "self.finder.page(query)",
+            ),
+        ),
+        ("tests/application/test_filters.py::TestSlowStores::test_a_search_in_vain_ends_after_so_many_jobs",),
+    ),
+    Mutant(
+        "M368",
+        "a page of jobs has no time limit (SQL)",
+        (
+            Edit(
+                "src/onward/backends/sql/inspection.py",
+                "self._read(look) if query.within is None else self._read_briefly(look, query.within)",
+                "self._read(look)",
+            ),
+        ),
+        ("tests/backends/sqlite/test_overview.py::test_a_page_of_jobs_that_is_not_found_in_time_is_given_up",),
+    ),
+    Mutant(
+        "M369",
+        "what a handler enqueues in a process of its own is not counted",
+        (
+            Edit(
+                "src/onward/entry/isolated.py",
+                "        self._metrics.pass_on_to(self._counted)\n",
+                "",
+            ),
+        ),
+        ("tests/worker/test_isolated_counts.py::test_jobs_that_a_handler_enqueues_in_its_own_process_are_counted",),
+    ),
+    Mutant(
+        "M370",
+        "a process that a handler forks writes into the channel of its parent",
+        (
+            Edit(
+                "src/onward/telemetry/metrics.py",
+                "            self._pass_on = None  # what two processes write at once into one channel could not be read\n",
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/worker/test_isolated_counts.py"
+                "::test_a_process_that_the_handler_forks_does_not_write_into_its_channel"
+            ),
+        ),
+    ),
+    Mutant(
+        "M371",
+        "the dashboard lets every role do everything",
+        (Edit(f"{WEB}/dashboard.py", "if not user.may(route.role):", "if not user.name:"),),
+        ("tests/web/test_roles.py::test_every_route_asks_for_its_role[POST api/v1/jobs/{id}/retry]",),
+    ),
+    Mutant(
+        "M372",
+        "the dashboard takes writes that another site causes",
+        (Edit(f"{WEB}/guard.py", "    if not fits:\n", "    if not fits and not site and not origin:\n"),),
+        ("tests/web/test_guard.py::test_a_write_that_another_site_causes_is_refused",),
+    ),
+    Mutant(
+        "M373",
+        "the dashboard shows arguments of jobs whose secrets it cannot know",
+        (Edit(f"{WEB}/views.py", '("", _HIDDEN) if hides_arguments(record) else ', ""),),
+        ("tests/web/test_data.py::test_what_this_process_does_not_define_is_not_shown",),
+    ),
+    Mutant(
+        "M374",
+        "the dashboard takes a ticket that was changed",
+        (Edit(f"{WEB}/tickets.py", "if not hmac.compare_digest(signature, self._signature(data)):", "if not data:"),),
+        ("tests/web/test_bulk.py::test_a_ticket_is_for_who_saw_it_for_five_minutes_and_as_it_was",),
     ),
 )

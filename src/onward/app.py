@@ -77,6 +77,7 @@ class Onward(SteersJobs):
         self._auditor = parts.auditor
         self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
         self.schedule, self.check_deploy, self._closed = parts.declarations.declare, parts.gate.check, False
+        self.retry_times = parts.retry_times
 
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; without this the first use does.

@@ -7,7 +7,6 @@ The wiring reaches no server and starts no thread: the first use of the store co
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -58,6 +57,7 @@ from onward.operate.health.findings import HealthSettings
 from onward.operate.health.telling import HealthTeller
 from onward.operate.inspector import Inspector
 from onward.operate.limits import LimitControl
+from onward.operate.retry_times import retry_times
 from onward.operate.schedules import ScheduleControl
 from onward.operate.series.points import SeriesReader
 from onward.operate.series.sampling import sampling
@@ -280,6 +280,7 @@ class Parts:
             requires_signatures=keys.signing.required,
         )
 
+        self.retry_times = partial(retry_times, self._runtime)
         self.gate = DeployGate(
             self.backend,
             self.inspection,
@@ -340,7 +341,7 @@ class Parts:
 
     def worker(self, options: WorkerOptions) -> Worker:
         """Make a worker on threads of this process."""
-        worker = Worker(dataclasses.replace(self.of_worker(), samples=self._samples), options)
+        worker = Worker(msgspec.structs.replace(self.of_worker(), samples=self._samples), options)
         self._workers.add(worker)
         return worker
 

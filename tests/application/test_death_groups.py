@@ -48,6 +48,20 @@ def test_dead_jobs_are_shown_in_groups_largest_first(jobs, clock):
     assert __file__ in prices.place
 
 
+def test_a_job_that_is_replayed_and_dies_again_has_died_last(jobs, clock):
+    first, second = charge(jobs).enqueue_many([(1,), (3,)])
+    died = clock.now()
+    jobs.drain()
+    clock.advance(3600)
+    jobs.dead_letters.replay(first.id)
+    jobs.drain()
+
+    (group,) = jobs.dead_letters.groups()
+
+    assert (group.first, group.last) == (died, died + timedelta(hours=1))
+    assert "It is one of 2 that died so, since 2030-01-01 00:00:00Z." in jobs.why(second.id).text
+
+
 def ids_of(jobs, group):
     return [record.id for record in jobs.dead_letters.list() if record.errors[-1].fingerprint == group.fingerprint]
 

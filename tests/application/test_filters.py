@@ -1,11 +1,17 @@
 """The filter language: what each word finds, how far a search looks, and what a filter that cannot be read is told."""
 
 import asyncio
+import re
+import time
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onward import OptionError, Secret
+from onward.base.names import like
+from onward.errors import BackendUnavailable
 from onward.operate import filters, finding
 from onward.operate.filters import FilterError, parse, quoted
 
@@ -157,6 +163,23 @@ class TestPages:
         assert len(asyncio.run(jobs.afind("state:dead")).jobs) == 8
 
 
+class TestStars:
+    @given(st.text("aAbß*", max_size=8), st.text("aAbBßs", max_size=12))
+    def test_a_star_stands_for_any_text_and_letters_count_alike(self, text, value):
+        meant = re.compile(".*".join(map(re.escape, text.casefold().split("*"))), re.DOTALL)
+
+        assert like(text)(value) == bool(meant.fullmatch(value.casefold()))
+
+    @pytest.mark.parametrize("text", ["*" + "a*" * 100 + "b", "a*" * 50 + "ab*ba", "*".join("ab" * 200)])
+    def test_stars_do_not_multiply_the_time_that_a_long_value_takes(self, text):
+        value = "a" * 300_000
+        begun = time.process_time()
+
+        assert not like(text)(value)
+
+        assert time.process_time() - begun < 1
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "column", "told"),
@@ -206,3 +229,70 @@ def test_a_quoted_value_is_read_as_it_was(value):
 
 def test_every_word_is_explained():
     assert {word.partition(".")[0] for word in filters.WORDS} == set(filter(None, filters._READERS))
+
+
+class TestSlowStores:
+    """A store that cannot find in time what it could compare itself is walked through, as far as a search goes."""
+
+    @pytest.fixture
+    def asked(self, jobs, ids, monkeypatch):
+        asked, ask = [], jobs.backend.list
+
+        def slow(query):
+            asked.append(query)
+            if query.within is not None:
+                raise BackendUnavailable("a look took longer than 0.5 s")
+            return ask(query)
+
+        monkeypatch.setattr(jobs.backend, "list", slow)
+        return asked
+
+    @pytest.mark.parametrize(
+        "text", ["queue:mail", "job:send_mail", "state:dead", "state:dead queue:mail since:5m", "arg.user_id:7"]
+    )
+    def test_they_find_the_same(self, jobs, ids, asked, text, monkeypatch):
+        slowly = found(jobs, text)
+        monkeypatch.undo()
+
+        assert slowly == found(jobs, text)
+
+    @pytest.mark.parametrize("text", ["queue:rare", "job:rare", "state:cancelled"])
+    def test_a_search_in_vain_ends_after_so_many_jobs(self, jobs, ids, asked, text, monkeypatch):
+        monkeypatch.setattr(finding, "LOOKED_AT", 6)
+
+        page = jobs.find(text)
+
+        assert (page.jobs, page.looked, page.next) == ((), 6, ids[10])
+        assert [query.within for query in asked] == [finding.STORE_LOOKS_FOR, None]
+
+    def test_a_group_has_an_index(self, jobs, ids, asked):
+        (group,) = jobs.dead_letters.groups()
+
+        assert len(jobs.find(f"group:{group.fingerprint}").jobs) == 8
+        assert [query.within for query in asked] == [None]
+
+    def test_jobs_that_are_named_have_one_too(self, jobs, ids, asked):
+        assert found(jobs, f"id:{ids[3]},{ids[5]}") == [ids[5], ids[3]]
+        assert [query.within for query in asked] == [None]
+
+    def test_so_have_those_of_a_flow(self, jobs, ids, asked, mail):
+        if not jobs.backend.capabilities.flows:
+            pytest.skip("it keeps no flows")
+        flow = jobs.flow("news")
+        flow.add(mail, 1, [], {}, "x", Secret("y"))
+        handle = flow.enqueue()
+        asked.clear()
+
+        (job,) = jobs.find(f"flow:{handle.id}").jobs
+
+        assert job.id not in ids
+        assert {query.within for query in asked} == {None}
+
+    def test_a_store_that_is_away_is_told(self, jobs, ids, monkeypatch):
+        def away(query):
+            raise BackendUnavailable("the server is gone")
+
+        monkeypatch.setattr(jobs.backend, "list", away)
+
+        with pytest.raises(BackendUnavailable, match="the server is gone"):
+            jobs.find("queue:mail")

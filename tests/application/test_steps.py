@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from onward import AsyncJobContext, JobContext, NoDelay, Onward
 from onward.backend import Capabilities

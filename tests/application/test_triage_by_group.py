@@ -116,7 +116,7 @@ class TestWhy:
 
 class TestGroups:
     def test_of_one_queue(self, jobs, dead):
-        (only,) = jobs.dead_letters.groups(queue="letters")
+        (only,) = jobs.dead_letters.groups(queues="letters")
 
         assert (only.job, only.count, only.first_id, only.last_id) == (
             "post",
@@ -124,7 +124,7 @@ class TestGroups:
             dead["letters"][0],
             dead["letters"][2],
         )
-        assert jobs.dead_letters.groups(queue="nothing") == []
+        assert jobs.dead_letters.groups(queues="nothing") == []
 
     def test_since_then(self, jobs, dead):
         assert [group.job for group in jobs.dead_letters.groups(since="1h")] == ["post"]

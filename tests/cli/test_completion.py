@@ -10,7 +10,7 @@ from onward.cli.commands import GLOBALS, TREE
 from onward.cli.completion import script
 from tools import cli_reference
 
-LOOKING = "enqueue worker top job why dead queue schedule limit flow audit"
+LOOKING = "enqueue worker top web job why dead queue schedule limit flow audit"
 MAINTENANCE = "reap prune health forget migrate check-deploy move"
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-config", "-n"]}
 

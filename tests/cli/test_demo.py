@@ -1,9 +1,11 @@
 """`onward demo`: a shop with a real worker, of which nothing is left at the end but a summary."""
 
+import json
 import os
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,31 @@ class TestSummary:
 
         assert (summary.crashes, summary.bystanders) == (3, 1)
         assert [letter.id for letter in summary.dead_letters] == [culprit]
+
+
+class TestOnTheDashboard:
+    def test_it_shows_a_busy_shop_until_ctrl_c(self, program, own_folder):
+        command = [*program, "demo", "--web", "--listen", "127.0.0.1:0"]
+        with subprocess.Popen(command, stdout=-1, stderr=-1, env=os.environ, text=True) as demo:
+            address, _, token = demo.stdout.readline().strip().partition("#token=")
+
+            def asked(path):
+                request = urllib.request.Request(
+                    f"{address}api/v1/{path}", headers={"Authorization": f"Bearer {token}"}
+                )
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+
+            eventually(lambda: asked("groups")["groups"])
+            assert asked("schedules")["schedules"]
+            assert asked("flows")["flows"]
+            assert asked("limits")["limits"]
+            assert asked("audit")["entries"]
+            assert asked("workers")["workers"]
+            assert {queue["name"] for queue in asked("queues")["queues"] if queue["paused"]} == {"letters"}
+            demo.send_signal(signal.SIGINT)
+            out, err = demo.communicate(timeout=60)
+
+        assert demo.returncode == 0, err
+        assert "every job that was accepted is accounted for" in out
+        assert processes_in(own_folder) == []

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 
@@ -11,6 +12,14 @@ import pytest
 from onward import Onward
 from onward.cli.exits import EXIT_CODES, MEANINGS, Exit
 from onward.errors import OnwardError
+
+
+@contextlib.contextmanager
+def closed_port():
+    """A port of this host that nothing listens at, and that no other program gets."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def one_line(ran):
@@ -164,6 +173,38 @@ def test_a_store_that_stays_busy_is_4(onward, jobs, tmp_path):
 
     assert ran.code == 4
     assert "another process holds the write lock" in one_line(ran)
+
+
+@pytest.mark.parametrize(
+    "command", [["health"], ["job", "list"], ["why", "a" * 32], ["top"], ["queue", "pause", "mail"]]
+)
+@pytest.mark.parametrize(("scheme", "database"), [("postgresql", "shop"), ("mysql", "shop"), ("redis", "0")])
+def test_a_server_that_is_dead_is_4_and_the_fix_is_named(onward, scheme, database, command):
+    with closed_port() as port:
+        ran = onward("--url", f"{scheme}://ada:secret@127.0.0.1:{port}/{database}", *command)
+
+    line = one_line(ran)
+    assert ran.code == 4
+    assert f"127.0.0.1:{port}" in line
+    assert "cannot be reached" in line
+    assert line.endswith("refused: start the server, or correct the url (`onward config` names its source)")
+    assert "secret" not in line
+
+
+def test_a_broker_that_is_dead_is_4_and_the_fix_is_named(onward):
+    with closed_port() as port:
+        ran = onward("--url", f"beanstalk://127.0.0.1:{port}", "health")
+
+    assert ran.code == 4
+    assert "refused: start the server, or correct the url" in one_line(ran)
+
+
+@pytest.mark.parametrize("name", ["invalid", "certificate", "unsupported"])
+def test_a_host_whose_name_is_a_word_of_an_error_is_away_like_any_other(onward, name):
+    ran = onward("--url", f"postgresql://{name}.invalid/shop", "health")
+
+    assert ran.code == 4
+    assert "start the server, or correct the url" in one_line(ran)
 
 
 def test_a_store_of_a_newer_onward_is_5(shell, jobs, sql):

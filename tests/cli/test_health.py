@@ -220,7 +220,8 @@ class TestStories:
 
         fix = does_not_pass("dying", "warn")
 
-        assert fix == "onward dead canary --job charge"
+        (group,) = jobs.dead_letters.groups()
+        assert fix == f"onward dead canary --job charge --group {group.fingerprint}"
         with Onward(jobs.settings.url) as mended:
             mended.job(name="charge")(_mended)
             with mended.worker():
@@ -270,6 +271,39 @@ class TestStories:
 
         passes("versions")
         assert old.wait(30) == 0
+
+    def test_builds(self, jobs, app, worker, sql, does_not_pass, type_fix, passes, eventually):
+        old = worker(app)
+        eventually(lambda: len(jobs.sessions()) == 1)
+        worker(app)
+        eventually(lambda: len(jobs.sessions()) == 2)
+        self.long_ago(sql)
+        older = "json_set(CAST(description AS TEXT), '$.build', 'v1')"
+        sql(
+            f"UPDATE onward_sessions SET description = CAST({older} AS BLOB) "
+            "WHERE pid IN (SELECT min(pid) FROM onward_sessions)"
+        )
+
+        type_fix(does_not_pass("builds", "warn"))
+
+        passes("builds")
+        assert old.wait(30) == 0
+
+    def test_samples(self, jobs, app, worker, sql, does_not_pass, type_fix, passes, eventually):
+        sql("CREATE TRIGGER refuse BEFORE INSERT ON onward_series BEGIN SELECT raise(ABORT, 'refused'); END")
+        silent = worker(app)
+        eventually(lambda: len(jobs.sessions()) == 1)
+        self.long_ago(sql)
+        fix = does_not_pass("samples", "warn")
+        sql("DROP TRIGGER refuse")  # what its log says
+
+        type_fix(fix)
+
+        assert silent.wait(30) == 0
+        worker(app)
+        eventually(lambda: sql("SELECT count(*) FROM onward_series") != [(0,)])
+        self.long_ago(sql)
+        passes("samples")
 
     def test_schedules(self, past, app, onward, does_not_pass, type_fix, passes):
         welcome = past.job(name="welcome", queue="mail")(lambda: "welcome")

@@ -10,7 +10,7 @@ import pytest
 
 from onward import State
 from onward.backend import Check, Claim, Overview, QueueCounts, Session
-from onward.cli.picture import Choice, Room, picture
+from onward.cli.picture import Choice, Room, picture, shown_jobs, shown_queues
 from onward.cli.table import measure
 from onward.client.record import JobRecord, Progress, RunError, SessionRecord
 from onward.operate.death_watch import Deaths, GoneWorker
@@ -171,7 +171,7 @@ class TestOnePicture:
         ran = onward("top", "--interval", "0.1")
 
         assert [line.split() for line in ran.out.splitlines()[4:] if line] == [
-            ["health", "13", "checks,", "all", "fine"],
+            ["health", "14", "checks,", "all", "fine"],
             ["deaths", "none"],
             ["QUEUE", "none"],
             ["WORKER", "none:", "`onward", "worker", "MODULE:ATTRIBUTE`", "starts", "one"],
@@ -367,6 +367,28 @@ class TestSummary:
         assert heading.split() == ["QUEUE", "WAITS", "DUE", "RUN", "OUT/s", "IN/s", "ETA", "P95", "RETRY", "LATER"]
         assert row.split() == ["mail", "9", "0", "12", "0.2", "90", "s", "40", "ms", "0", "0"]
 
+    @pytest.mark.parametrize(
+        ("typed", "queues", "jobs"),
+        [
+            ("", ["mail", "mail-2", "web"], ["send", "render"]),
+            ("queue:mail", ["mail"], ["send"]),
+            ("queue:mail*", ["mail", "mail-2"], ["send"]),
+            ("job:ren*", ["mail", "mail-2", "web"], ["render"]),
+            ("queue:web send", [], []),
+            ("mail queue:m*", ["mail", "mail-2"], ["send"]),
+            ("queue:", [], []),
+        ],
+    )
+    def test_a_filter_may_have_the_words_of_every_filter(self, typed, queues, jobs):
+        look = a_look(
+            queues=[QueueCounts(name=name, paused=False, counts={}) for name in ("mail", "mail-2", "web")],
+            running=[a_record(1, name="send", queue="mail"), a_record(2, name="render", queue="web")],
+        )
+        choice = Choice(filter=typed)
+
+        assert [row.name for row in shown_queues(look, choice)] == queues
+        assert [record.name for record in shown_jobs(look, choice)] == jobs
+
     def test_a_filter_leaves_in_the_queues_and_jobs_that_have_it_in_their_names(self):
         look = a_look(
             queues=[a_queue("mail"), a_queue("web")],
@@ -551,7 +573,7 @@ class TestLive:
         top.wait_for("no worker")
 
         top.type("\tw")
-        top.wait_for(f"why {waiting.id}", "unserved", "do       onward worker --queues mail")
+        top.wait_for(f"why {waiting.id}", "unserved", "do       onward worker MODULE:ATTRIBUTE --queues mail")
 
         top.type("\x1b")
         top.wait_for("RUNNING  none")
@@ -563,7 +585,7 @@ class TestLive:
 
         top.type("d")
 
-        top.wait_for("DEAD", "charge", "RuntimeError", "onward dead canary --job charge", "⏎ back")
+        top.wait_for("DEAD", "charge", "RuntimeError", "onward dead canary --job charge --group ", "⏎ back")
 
     def test_h_shows_the_checks_and_what_to_type(self, live, past):
         past.enqueue("send", queue="mail")

@@ -208,7 +208,7 @@ class TestGroups:
         assert shown.code == 0, shown.err
         assert "RuntimeError: 2" in shown.out
         assert all(each in shown.out for each in ids)
-        assert f"onward dead canary --group {group}" in shown.out
+        assert f"onward dead canary --job fail --group {group}" in shown.out
         (line,) = onward("dead", "show", "--group", group, "--job", "fail", "--json").json
         assert [each["id"] for each in line["samples"]] == ids[::-1]
         assert [line["id"] for line in onward("dead", "list", "--group", group, "--job", "fail", "--json").json] == ids[

@@ -1,12 +1,19 @@
-"""The PostgreSQL backend keeps the contract, through one client and through two, on an old server and on the newest."""
+"""The PostgreSQL backend keeps the contract, through one client and through two.
 
+On the newest server; the old one is asked the whole of it through a pooler (test_pgbouncer), and in `make proof` here, too.
+"""
+
+import os
 from contextlib import closing
 
 import psycopg
 import pytest
 
 from onward.testing.contract import BackendContract
+from tests.servers.postgres import VERSIONS
 from tests.servers.stores import WarmClients, emptied
+
+ASKED = VERSIONS if os.environ.get("HYPOTHESIS_PROFILE") == "proof" else VERSIONS[-1:]
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +22,7 @@ def clients(postgres):
         yield clients
 
 
+@pytest.mark.parametrize("postgres", ASKED, ids=lambda version: f"pg{version}", indirect=True, scope="session")
 class TestPostgres(BackendContract):
     @pytest.fixture
     def url(self, postgres):

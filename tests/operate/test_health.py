@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import Onward
-from onward.backend import Check, Death, DeathGroup, QueueCounts, Session, SessionState, StoredJob
+from onward.backend import Check, Death, DeathGroup, QueueCounts, Sample, Session, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.contract.description import WorkerDescription
 from onward.errors import Unsupported
@@ -20,6 +20,7 @@ from onward.operate.series.measured import Measured, merged
 from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
 from onward.telemetry import HealthChanged
+from onward.telemetry.numbers import Numbers
 from onward.testing import FakeClock
 from tests.waiting import eventually
 
@@ -132,7 +133,7 @@ class TestJobs:
     def test_parked_ones_are_counted_by_name(self):
         waiting = [a_job(n, job="sned" if n < 3 else "other", **PARKED) for n in range(4)]
         unknown = Reason(
-            code="unknown_job", text="Job 'sned' is not registered on any of 1 worker: did you mean 'send'?"
+            code="unknown_job", text="Job 'sned' is not registered on the one worker of its queue: did you mean 'send'?"
         )
 
         check = found("known", waiting=waiting, sessions=[a_worker()], explained={waiting[0].id: unknown})
@@ -154,7 +155,7 @@ class TestJobs:
             group = DeathGroup(job="send", fingerprint="3fa9c2d1e0b7", count=count, first=first, last=last)
             return found("dying", dying=[DyingGroup(group, lately, looked_at or count, "Timeout", "v2")])
 
-        fix = "onward dead canary --job send  # once the cause is fixed"
+        fix = "onward dead canary --job send --group 3fa9c2d1e0b7  # once the cause is fixed"
         assert told(died(1, first_ago=HOUR, lately=1)) == ("warn", fix)
         assert "1 job 'send' has died of Timeout within 1 h, first in build v2" in died(1, first_ago=0, lately=1).detail
         assert died(3, first_ago=HOUR + 1, lately=2).status == "ok"
@@ -247,6 +248,33 @@ class TestWorkers:
         )
         assert "behind" in found("clock", here=NOW - 3 * SECOND).detail
 
+    def test_jobs_that_ran_unverified_are_told_whether_or_not_a_key_signs_here(self):
+        here = found("keys", unverified=3)
+        elsewhere = found("keys", unverified=1, settings=HealthSettings(signing_key="k"))
+
+        assert told(here) == ("warn", "give the programs that enqueue them the key; `onward keys` tells how")
+        assert here.detail.startswith("3 jobs ran in the last half-hour whose signature is missing or wrong")
+        assert elsewhere.detail.startswith("1 job ran in the last half-hour")
+
+    def test_workers_that_send_no_samples_for_two_minutes_are_told_to_restart(self):
+        def of(ago, *, started_ago=HOUR, samples=True, lease_for=30, **more):
+            sampled_at = None if ago is None else NOW - ago - MINUTE
+            worker = a_worker(started=NOW - started_ago, samples=samples, supervisor=12)
+            session = msgspec.structs.replace(worker.session, lease_for=timedelta(seconds=lease_for))
+            worker = Described(session, worker.description)
+            return found("samples", sessions=[worker], sampled_at=sampled_at, **more)
+
+        assert of(0).status == of(2 * MINUTE).status == "ok"
+        assert of(2 * MINUTE + 1).status == of(None).status == "warn"
+        assert told(of(None))[1] == "ssh web-1 kill -TERM 12  # once the store takes samples"
+        assert "no sample has come for 2 min, though 1 worker runs" in of(None).detail
+        assert of(None, samples=False).status == "ok"
+        assert of(5 * MINUTE, lease_for=600).status == "ok"  # one that renews every 200 s
+        assert of(11 * MINUTE, lease_for=600).status == "warn"
+        assert of(None, started_ago=2 * MINUTE).status == "ok"
+        assert of(None, here=NOW - 10 * MINUTE).status == "ok"
+        assert found("samples", sessions=[]).status == "ok"
+
 
 class TestSchedules:
     def late(self, *, age=5 * MINUTE, origin="code", sessions=()):
@@ -275,7 +303,7 @@ FAILING = {
     "waiting": [a_job(1, state=State.SCHEDULED, parked_since=NOW), a_job(2, crashes=2)],
     "running": [a_job(3, state=State.EXECUTING, started_at=NOW - 2 * HOUR)],
     "sessions": [
-        a_worker("a", build="1", version="0.1.0", queues=("x",), started=NOW - 5 * HOUR),
+        a_worker("a", build="1", version="0.1.0", queues=("x",), started=NOW - 5 * HOUR, samples=True),
         a_worker("b", build="2", version="0.2.0", queues=("x",), started=NOW - 2 * HOUR),
         a_worker("c", expires_in=-90, leases=1),
     ],
@@ -359,6 +387,21 @@ class TestAsking:
 
         assert worker[1].queues == ("mail",)
         assert worker[1].supervisor == 0
+        assert worker[1].samples
+
+    def test_samples_tell_when_the_last_came_and_what_ran_unverified(self, jobs, clock):
+        counted = Numbers({"jobs_unverified": 2})
+        minute = clock.micros() - clock.micros() % MINUTE
+        for reporter in ("a", "b"):
+            data = Measured(numbers={("mail", "send"): counted}).encoded()
+            jobs.backend.extend("", sample=Sample(reporter, minute, data))
+        jobs.backend.extend("", sample=Sample("c", minute, b"damaged"))
+
+        found = jobs._parts.health.findings()
+
+        assert (found.sampled_at, found.unverified) == (minute, 4)
+        (keys,) = [check for check in jobs.health() if check.name == "keys"]
+        assert keys.status == "warn"
 
     def test_the_questions_and_their_answers_are_as_many_whatever_is_stored(self, jobs, clock, monkeypatch):
         asked, inspection = [], jobs._parts.inspection

@@ -12,6 +12,7 @@ from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from tests.proof import (
     chords,
+    dashboard_watchers,
     deep,
     enqueuers,
     exactly_once,
@@ -28,6 +29,7 @@ from tests.proof import (
     schedules,
     snapshots,
     soak,
+    watchers,
 )
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
@@ -84,6 +86,9 @@ __all__ = [
     "transactions_on_a_file",
     "transactions_on_mariadb",
     "transactions_on_postgres",
+    "watchers_of_a_file",
+    "watchers_of_tables",
+    "watchers_of_the_dashboard",
     "worker_in_memory",
     "worker_on_a_file",
     "worker_on_mariadb",
@@ -176,6 +181,10 @@ def looks_at_a_full_file(folder: Path, scale: float, tell: Tell) -> Ledger:
     return looks.of_a_file(folder, _stock(scale), tell)
 
 
+def watchers_of_the_dashboard(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return dashboard_watchers.of_a_file(folder, jobs=_jobs(20_000, scale), rounds=max(1, round(8 * scale)), tell=tell)
+
+
 def looks_at_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
         return looks.on_postgres(store.url(), _stock(scale), tell)
@@ -184,6 +193,15 @@ def looks_at_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
 def looks_at_full_tables_of_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("mariadb", folder) as store:
         return looks.on_mariadb(store.url(), _stock(scale), tell)
+
+
+def watchers_of_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _watched(f"sqlite:///{folder}/jobs.db", scale, tell)
+
+
+def watchers_of_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return _watched(store.url(), scale, tell)
 
 
 def worker_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -348,6 +366,9 @@ PROOFS: tuple[Proof, ...] = (
     looks_at_a_full_file,
     looks_at_full_tables,
     looks_at_full_tables_of_mariadb,
+    watchers_of_a_file,
+    watchers_of_tables,
+    watchers_of_the_dashboard,
     redis_is_killed,
     schedules_on_a_file,
     schedules_on_postgres,
@@ -472,6 +493,10 @@ def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell
     jobs = max(len(STEPS) + 1, round(1_000 * scale))
     completed = exactly_once.of_completions(name, database.url, database.connect, folder, jobs=jobs, tell=tell)
     return enqueued.and_then(completed)
+
+
+def _watched(url: str, scale: float, tell: Tell) -> Ledger:
+    return watchers.of_a_store(url, pairs=max(2, round(20 * scale)), seconds=max(4.5, 10 * scale), tell=tell)
 
 
 def _stock(scale: float) -> looks.Stock:

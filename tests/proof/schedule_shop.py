@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
+
+import msgspec
 
 from onward import JobContext, Onward
 from onward.flow.schedule import Pace
@@ -20,7 +21,7 @@ class FastOnward(Onward):
 
     def parts(self, **options: Any) -> WorkerParts:
         self._parts._booker.pace = Pace(*(each // SPEED for each in Pace()))
-        return dataclasses.replace(super().parts(**options), tick_every=10 / SPEED)
+        return msgspec.structs.replace(super().parts(**options), tick_every=10 / SPEED)
 
 
 jobs = FastOnward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=2.0, max_crashes=1000)

@@ -1,10 +1,11 @@
 """Processes for single jobs, seen from the worker: what is said at the very moment at which one is killed."""
 
-import dataclasses
 import os
 import select
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import accumulate
 
 import msgspec
 import pytest
@@ -57,8 +58,8 @@ def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_alo
             assert isolated.stop(cancelled)
         return True
 
-    runtime = dataclasses.replace(shop.jobs.parts().runtime, report=cancel)
-    isolated = IsolatedProcesses(program, runtime, None)
+    runtime = msgspec.structs.replace(shop.jobs.parts().runtime, report=cancel)
+    isolated = IsolatedProcesses(program, runtime, None, shop.jobs.parts().reporter)
     first = isolated.run(cancelled)
     second = isolated.run(work_of(shop.alone_async))
     isolated.close()
@@ -66,3 +67,43 @@ def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_alo
     assert [type(first.outcome), type(second.outcome)] == [Done, Done]
     assert first.result != second.result
     assert not isolated.stop(cancelled)
+
+
+class Starts:
+    """A program whose import takes a while, and which logs when it begins and ends."""
+
+    TEXT = """
+import os, time
+log = os.open("starts.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(log, b"+")
+time.sleep(0.1)
+os.write(log, b"-")
+from shop import jobs
+"""
+
+    def __init__(self, folder):
+        (folder / "slow_shop.py").write_text(self.TEXT)
+        self._log = folder / "starts.log"
+
+    def at_once(self):
+        """Return how many imports there were, and the most of them at the same time."""
+        signs = [1 if sign == "+" else -1 for sign in self._log.read_text()]
+        return signs.count(1), max(accumulate(signs))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_more_processes_start_at_once_than_are_allowed(shop, work_of, most):
+    """After a crash all that had begun wait for a process: they must not take all processors from those who renew leases."""
+    starts = Starts(shop.folder)
+    options = msgspec.json.encode(ProcessOptions(app="slow_shop:jobs")).decode()
+    program = (sys.executable, "-m", "onward.entry.isolated", options)
+    parts = shop.jobs.parts()
+    isolated = IsolatedProcesses(program, parts.runtime, None, parts.reporter, starts=most)
+    works = [work_of(shop.alone_async) for _ in range(5)]
+    with ThreadPoolExecutor(5) as threads:
+        attempts = list(threads.map(isolated.run, works))
+    isolated.close()
+    assert {type(attempt.outcome) for attempt in attempts} == {Done}
+    started, at_once = starts.at_once()
+    assert 1 <= started <= 5
+    assert at_once <= most

@@ -32,9 +32,15 @@ def test_it(request, n):
 
 
 @pytest.fixture
-def run(tmp_path):
-    for folder in ("tests", "tests/supervisor"):
-        (tmp_path / folder).mkdir()
+def also():
+    """More folders with tests."""
+    return ()
+
+
+@pytest.fixture
+def run(tmp_path, also):
+    for folder in ("tests", "tests/supervisor", *also):
+        (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "test_it.py").write_text(TESTS)
 
     def run(*options, **environment):
@@ -73,6 +79,24 @@ def test_the_test_that_a_process_died_in_is_not_run_again_and_all_others_are_run
     assert "1 failed, 19 passed" in output
     assert "crashed while running 'tests/test_it.py::test_it[8]'" in output
     assert len(ran) == len({(line["file"], line["n"]) for line in ran}) == 20
+
+
+@pytest.mark.parametrize("also", [("tests/web/browser",)])
+def test_one_process_takes_all_tests_that_share_a_browser(run):
+    output, ran = run()
+
+    assert "30 passed" in output
+    assert len({line["process"] for line in ran if line["file"].startswith("tests/web/browser/")}) == 1
+    assert len({line["process"] for line in ran}) == 2
+
+
+@pytest.mark.parametrize("also", [("tests/web/browser",)])
+def test_what_a_process_that_died_has_left_of_them_goes_to_one_other(run):
+    output, ran = run(ENDS_ITS_PROCESS="tests/web/browser/test_it.py 3")
+
+    assert "1 failed, 29 passed" in output
+    others = {line["process"] for line in ran if line["file"].startswith("tests/web/browser/") and line["n"] > 3}
+    assert len(others) == 1
 
 
 def test_this_run_has_it(request):

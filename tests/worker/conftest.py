@@ -5,11 +5,11 @@ Nothing here sleeps to let something happen: tests wait for a fact of the worker
 
 import sys
 import threading
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from onward import JobContext, State
 from onward.base.clock import boottime

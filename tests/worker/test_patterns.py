@@ -1,9 +1,9 @@
 """Queues by pattern: which are served, in which order, how soon a new one is noticed, and what it costs."""
 
-import dataclasses
 import time
 from collections import Counter
 
+import msgspec
 import pytest
 
 from onward.backend import Capabilities
@@ -244,7 +244,7 @@ class TestRefusals:
         class Broker(MemoryBackend):
             capabilities = Capabilities(lists_queues=False)
 
-        parts = dataclasses.replace(jobs.parts(), backend=Broker())
+        parts = msgspec.structs.replace(jobs.parts(), backend=Broker())
         with pytest.raises(Unsupported, match=r"no worker can serve 'tenant\.\*': name the queues, or use a database"):
             Worker(parts, WorkerOptions.check(["mail", "tenant.*"], 1, {}, 1))
 

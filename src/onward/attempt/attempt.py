@@ -9,12 +9,10 @@ error after that is recorded, and changes nothing.)
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -27,6 +25,7 @@ from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, stated, storable
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.base.wording import a
 from onward.contract.notes import Notes
@@ -79,8 +78,7 @@ def as_claimed(lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
     return write(lease)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of an application that an attempt needs."""
 
     registry: Registry
@@ -104,7 +102,7 @@ class Runtime:
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
     fenced: Fenced = as_claimed
-    rng: Random = field(default_factory=Random)
+    rng: Random = msgspec.field(default_factory=Random)
 
 
 class Interruptible(Protocol):

@@ -6,9 +6,8 @@ A handler can catch the exception that interrupts it, block the event loop so th
 
 from __future__ import annotations
 
-import asyncio
-
 from onward.base.failure import Failure, name_of, stated
+from onward.base.lazy import asyncio
 from onward.errors import JobInterrupted, JobStopped, JobTimeout
 
 __all__ = ["swallowed", "told_to_a_task"]
@@ -33,7 +32,7 @@ def swallowed(
     is_async: bool,
 ) -> Failure | None:
     """Return the failure to record if a run ignored that it was ``told`` to end, or ran past its time-out."""
-    if isinstance(error, JobInterrupted | asyncio.CancelledError):
+    if error is not None and isinstance(error, JobInterrupted | asyncio.CancelledError):
         return None
     if timeout is not None and (told is JobTimeout or duration_ms > (timeout + _LATE) * 1000):
         message = f"the job ran past its time-out of {timeout:g} s and ended after {duration_ms / 1000:.1f} s"

@@ -34,7 +34,7 @@ from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
 from onward.job.registry import Entry, NotAllowed
 
-__all__ = ["Obstacle", "ObstacleKind", "Resolved", "impossible", "overdrawn", "prepare", "resolve"]
+__all__ = ["Obstacle", "ObstacleKind", "Resolved", "impossible", "overdrawn", "prepare", "resolve", "terms_of"]
 
 _LONGEST_HOLD_WAIT = 30.0
 
@@ -204,7 +204,7 @@ def resolve(sealed: Sealed, runtime: Runtime) -> Resolved | Obstacle:
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
     if refused is not None:
         return Obstacle("refused", refused, letter)
-    return Resolved(letter, entry, _terms(letter, entry, runtime))
+    return Resolved(letter, entry, terms_of(letter, entry, runtime))
 
 
 def impossible(token: int, attempts: int, crashes: int, interruptions: int, waits: int) -> str | None:
@@ -225,7 +225,8 @@ def overdrawn(attempts: int, terms: Terms) -> str | None:
     return f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
 
 
-def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
+def terms_of(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
+    """Return how often and when a job is retried: as it was sealed, else as its job, its queue or the application says."""
     definition = entry.definition
     retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
     retry = letter.retry if letter.retry is not None else definition.retry

@@ -52,6 +52,10 @@ class Reporter:
         self._telemetry = telemetry
         self._warned: dict[tuple[str, str], float] = {}  # queue and problem -> when that was last logged
 
+    @property
+    def is_counting(self) -> bool:
+        return self._metrics.enabled
+
     def fetched(self, opened: Iterable[Ready | Attempt], *, inherited: bool = False) -> None:
         """Count jobs that were claimed, and how long each had been due.  ``inherited``: another process had claimed them."""
         again: dict[tuple[str, Pair], int] = {}
@@ -70,6 +74,10 @@ class Reporter:
             waited = (lease.claimed_at - due) // _MILLISECOND
             waits.append(waited if waited > 0 else 0)  # noqa: FURB136  `max` takes three times as long
         self._metrics.add_all(again, first_deliveries=first)
+
+    def counted_elsewhere(self, counts: Mapping[tuple[str, Pair], int]) -> None:
+        """Count what a handler has counted in a process of its own: the jobs that it has enqueued."""
+        self._metrics.add_all(counts)
 
     def unverified(self, sealed: Sealed, problem: str) -> None:
         """Count a job that runs and would be refused if signatures were required; log the first of a minute."""

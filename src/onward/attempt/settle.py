@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -20,6 +19,7 @@ from onward.attempt.attempt import Attempt
 from onward.attempt.breakers import Breakers, opened_by
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import kind_of, message_of, stated, storable
+from onward.base.lazy import platform
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.job.envelope import Envelope

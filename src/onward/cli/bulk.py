@@ -177,8 +177,9 @@ FILTER: Argument = argument(
     metavar="FILTER",
 )
 FILTER_HELP = (
-    "A filter has words, which must all hold: state:dead, queue:mail, job:send_*, group:3fa9c2d1e0b7, since:2h and "
-    "until:10m (enqueued), ended-since:2h and ended-until:7d, by:host-7, error:Timeout, arg.user_id:42; any other text is "
-    "looked for in all that a job shows. A * stands for any text; quotes hold text with blanks."
+    "A filter has words, which must all hold: state:dead, queue:mail, job:send_*, id:ID,ID, group:3fa9c2d1e0b7, "
+    "flow:ID and node:parts, since:2h and until:10m (enqueued), ended-since:2h and ended-until:7d, by:host-7, "
+    "error:Timeout, arg.user_id:42; any other text is looked for in all that a job shows. A * stands for any text; "
+    "quotes hold text with blanks."
 )
 DRY_RUN: Argument = argument("--dry-run", "change nothing, and say what would be", action="store_true")

@@ -21,6 +21,7 @@ from onward.cli import (
     queues,
     schedules,
     top,
+    web,
     why,
     worker,
 )
@@ -49,6 +50,7 @@ TREE: tuple[Command | Group, ...] = (
     enqueue.COMMAND,
     worker.COMMAND,
     top.COMMAND,
+    web.COMMAND,
     jobs.GROUP,
     why.COMMAND,
     dead.GROUP,

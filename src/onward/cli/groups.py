@@ -12,6 +12,7 @@ from onward.cli.bulk import sample, shown_payload
 from onward.cli.exits import Exit
 from onward.cli.table import Column, StyledLine
 from onward.cli.times import ago
+from onward.operate.commands import canary
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -25,7 +26,7 @@ _LABEL = 10
 
 def list_groups(app: Onward, args: Namespace) -> int:
     """Print the groups of dead jobs, largest first."""
-    groups = app.dead_letters.groups(job=args.job, queue=args.queue, since=args.since)
+    groups = app.dead_letters.groups(job=args.job, queues=args.queue, since=args.since)
     output.listing(args, [groups] if groups else [], _COLUMNS, asdict)
     if not groups:
         output.say(args, "no job is dead" if not (args.job or args.queue or args.since) else "no dead job matches")
@@ -61,7 +62,7 @@ def _lines(detail: DeathDetail) -> Iterator[StyledLine]:
         yield [("sample".ljust(_LABEL), "dim"), (f"{record.id}  {shown_payload(record)}", "")]
     for line in detail.traceback.splitlines():
         yield [("    ", ""), (line, "dim")]
-    yield [("do".ljust(_LABEL), "dim"), (f"onward dead canary --group {detail.fingerprint}", "")]
+    yield [("do".ljust(_LABEL), "dim"), (canary(detail.job, detail.fingerprint), "")]
 
 
 _COLUMNS: tuple[Column[DeathRecord], ...] = (

@@ -86,7 +86,7 @@ def _wrapped(text: str, left: int, width: int | None) -> list[str]:
 
 def _named(checks: Sequence[Check], app: str | None) -> list[Check]:
     """Return the checks, with the application that was named in the commands to type."""
-    from onward.operate.health.findings import APPLICATION
+    from onward.operate.commands import APPLICATION
 
     if app is None:
         return list(checks)

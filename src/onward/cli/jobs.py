@@ -17,6 +17,7 @@ from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound, Unsupported
 from onward.job.states import State
+from onward.operate.refusals import why_not_cancelled, why_not_retried, why_not_signalled
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -70,13 +71,12 @@ def signal(app: Onward, args: Namespace) -> int:
     """Tell a job what it waits for, or will."""
     record = find(app, args.id)
     told = app.signal(record.id, args.name, args.value, again=args.again, **acting(args))
-    why_not = f"it is {record.state}" if record.is_finished else "it was told before; --again replaces the value"
     if args.json:
         output.json_line({"id": record.id, "signal": args.name, "told": told})
     elif told:
         output.write(f"{record.id}  was told {args.name}")
     else:
-        output.fail(f"{record.id}: {why_not}")
+        output.fail(f"{record.id}: {why_not_signalled(record, '--again')}")
     return Exit.OK if told else Exit.NOTHING
 
 
@@ -88,7 +88,7 @@ def retry(app: Onward, args: Namespace) -> int:
     def again(record: JobRecord) -> tuple[bool, str]:
         if app.retry(record.id, **acting(args)):
             return True, "due now"
-        return False, _WHY_NOT_RETRIED.get(record.state, f"it is damaged: {record.damage}")
+        return False, why_not_retried(record)
 
     return _each(app, args, again)
 
@@ -106,7 +106,7 @@ def cancel(app: Onward, args: Namespace) -> int:
             case State.EXECUTING:
                 return True, "it is running, and was asked to stop"
             case _:
-                return False, f"there is nothing to cancel: it is {record.state}"
+                return False, why_not_cancelled(record)
 
     return _each(app, args, stop)
 
@@ -176,17 +176,6 @@ def _found(app: Onward, given: str) -> JobRecord | JobNotFound:
         return find(app, given)
     except JobNotFound as error:
         return error
-
-
-_WHY_NOT_RETRIED = {
-    State.SCHEDULED: "it has just been taken by a worker",
-    State.RETRYABLE: "it has just been taken by a worker",
-    State.AVAILABLE: "it is already due; a worker will take it",
-    State.EXECUTING: "it is running",
-    State.COMPLETED: "it has completed; enqueue it again",
-    State.DISCARDED: "it expired, its unique key is held by another job, or only a tombstone is left",
-    State.CANCELLED: "it expired, its unique key is held by another job, or only a tombstone is left",
-}
 
 
 def _when(record: JobRecord) -> str:

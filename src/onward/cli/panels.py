@@ -13,6 +13,7 @@ from onward.cli.picture import Room
 from onward.cli.table import StyledLine, Table, clipped
 from onward.cli.text import escaped
 from onward.errors import BackendError, JobNotFound, OnwardError
+from onward.operate.commands import canary
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -30,7 +31,7 @@ KEYS = (
     ("w", "why", "why the job, or the first job of the queue, is where it is, and what to type"),
     ("h", "health", "all checks, and what to type"),
     ("d", "deaths", "the dead jobs, by what killed them"),
-    ("/", "filter", "show only queues and jobs with these characters in their names"),
+    ("/", "filter", "show only queues and jobs with these characters in their names, or queue:mail, job:send_*"),
     ("p", "pause", "pause the chosen queue, or resume it; asks first"),
     ("?", "keys", "this list"),
     ("q", "quit", "end; so does Ctrl-C"),
@@ -116,7 +117,7 @@ def deaths_panel(app: Onward, look: WatchedStore | None) -> Panel:
     def lines(width: int) -> list[StyledLine]:
         told = list(Table(deaths.group_columns(look.at), width=width).page(groups))
         if told:
-            told += [[], [("do       ", "dim"), (f"onward dead canary --job {groups[0].job}", "bold")], []]
+            told += [[], [("do       ", "dim"), (canary(groups[0].job, groups[0].fingerprint), "bold")], []]
         return [*told, *Table(deaths.columns(look.at), width=width).page(look.deaths.jobs)]
 
     return Panel("deaths", lines)

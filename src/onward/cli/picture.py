@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onward.base.names import like
 from onward.cli import deaths, limits, queue_rows, workers
 from onward.cli.summary_lines import summary_lines
 from onward.cli.table import Column, StyledLine, Table, clipped
@@ -141,12 +142,35 @@ def _workers(look: WatchedStore) -> list[WorkerRow]:
 
 def shown_queues(look: WatchedStore, choice: Choice) -> list[queue_rows.QueueRow]:
     """Return the queues that the filter leaves in."""
-    return [row for row in queue_rows.rows(look) if choice.filter in row.name]
+    return [row for row in queue_rows.rows(look) if _is_left_in(choice.filter, queue=row.name)]
 
 
 def shown_jobs(look: WatchedStore, choice: Choice) -> list[JobRecord]:
     """Return the running jobs that the filter leaves in, by their name or their queue."""
-    return [record for record in look.running if choice.filter in record.name or choice.filter in record.queue]
+    return [each for each in look.running if _is_left_in(choice.filter, queue=each.queue, job=each.name)]
+
+
+def _is_left_in(typed: str, *, queue: str, job: str | None = None) -> bool:
+    """Return whether a row has all that was typed.  ``queue:`` and ``job:`` are the words of every filter.
+
+    >>> [
+    ...     _is_left_in(typed, queue="mail", job="send")
+    ...     for typed in ("ai", "queue:m*", "queue:mai", "job:send se", "job:x")
+    ... ]
+    [True, True, False, True, False]
+    """
+    names = (queue,) if job is None else (queue, job)
+    for part in typed.split():
+        word, colon, value = part.partition(":")
+        if colon and word == "queue":
+            left_in = like(value)(queue)
+        elif colon and word == "job":
+            left_in = job is None or like(value)(job)
+        else:
+            left_in = any(part in name for name in names)
+        if not left_in:
+            return False
+    return True
 
 
 _WORKERS: tuple[Column[WorkerRow], ...] = (

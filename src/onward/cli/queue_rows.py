@@ -3,58 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from onward.cli.output import STATE_STYLES
 from onward.cli.table import Column
 from onward.cli.times import length
 from onward.job.states import State
-from onward.operate.watching import COUNTED
-
-if TYPE_CHECKING:
-    from onward.backend import QueueCounts
-    from onward.operate.queue_pace import QueuePace
-    from onward.operate.watching import WatchedStore
+from onward.operate.queue_rows import QueueRow, is_cut, rows
 
 __all__ = ["COLUMNS", "QueueRow", "number", "rows"]
 
 
-class QueueRow(NamedTuple):
-    """A queue, and what is known of it besides its counts."""
-
-    queue: QueueCounts
-    pace: QueuePace
-    oldest: float | None  # seconds for which its oldest due job has waited
-    trouble: str  # the check that it fails, in a word
-
-    @property
-    def name(self) -> str:
-        return self.queue.name
-
-
-def rows(look: WatchedStore) -> list[QueueRow]:
-    """Return the queues, those in trouble first, by how long jobs wait in them."""
-    troubled = {
-        about: _TROUBLES[check.name]
-        for check in reversed(look.checks or ())
-        if check.name in _TROUBLES and check.status != "ok"
-        for about in check.about
-    }
-    found = [
-        QueueRow(queue, look.pace(queue.name), look.age(queue.oldest_due), troubled.get(queue.name, ""))
-        for queue in look.overview.queues
-    ]
-    return sorted(found, key=lambda row: (not row.trouble, -(row.oldest or 0) if row.trouble else 0, row.name))
-
-
-_TROUBLES = {"served": "no worker", "late": "late", "paused": "paused"}
-
-
 def number(counts: dict[State, int], state: State) -> str:
     """Return a count; with a + where counting stopped."""
-    later = state in (State.SCHEDULED, State.RETRYABLE)
-    reached = counts[State.SCHEDULED] + counts[State.RETRYABLE] if later else counts[state]
-    return f"{counts[state]:,}{'+' if reached >= COUNTED else ''}"
+    return f"{counts[state]:,}{'+' if is_cut(counts, state) else ''}"
 
 
 def _count(heading: str, state: State, *, useful: bool = False) -> Column[QueueRow]:

@@ -14,7 +14,7 @@ from onward.base.names import suggestion, whole
 from onward.errors import InvalidTime
 from onward.job.states import State
 
-__all__ = ["count", "duration", "expiry", "instant", "json_value", "moment", "pair", "state"]
+__all__ = ["address", "count", "duration", "expiry", "instant", "json_value", "moment", "pair", "state"]
 
 
 # The names of the states in tables.
@@ -26,6 +26,23 @@ _OTHER_WORDS = {
     "done": State.COMPLETED,
     "dead": State.DISCARDED,
 }
+
+_LAST_PORT = 65535
+
+
+def address(text: str) -> tuple[str, int]:
+    """Read an address to listen on; without a host it is this machine alone.
+
+    >>> address("9464"), address("0.0.0.0:9464"), address("[::1]:0")
+    (('127.0.0.1', 9464), ('0.0.0.0', 9464), ('::1', 0))
+    """
+    host, _, port = text.rpartition(":")
+    number = whole(port)
+    if number is None or number > _LAST_PORT or (":" in host and not host.startswith("[")):
+        raise ArgumentTypeError(
+            f"{text[:60]!r} is no address: write it as 127.0.0.1:9464, or 0.0.0.0:9464 for all networks"
+        )
+    return host.strip("[]") or "127.0.0.1", number
 
 
 def count(text: str) -> int:

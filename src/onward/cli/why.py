@@ -14,6 +14,7 @@ from onward.cli.exits import Exit
 from onward.cli.ids import find
 from onward.cli.times import ago, stamp
 from onward.errors import JobNotFound
+from onward.operate.commands import APPLICATION
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -34,6 +35,8 @@ def why(app: Onward, args: Namespace) -> int:
     if args.json:
         output.json_line({"id": job_id, **msgspec.structs.asdict(reason)})
     else:
+        if args.app is not None:
+            reason = msgspec.structs.replace(reason, fix=reason.fix.replace(APPLICATION, args.app))
         output.write([(reason.code, "bold"), ("  ", ""), (reason.text, "")])
         for label, value in besides(reason):
             output.write([(label.ljust(_LABEL), "dim"), (value, "")])

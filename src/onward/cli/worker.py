@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
 
@@ -14,6 +13,7 @@ from onward.cli.application import given
 from onward.cli.application_name import ApplicationName
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
+from onward.cli.listening import bound
 from onward.cli.log_lines import FORMATS
 from onward.security.key_ring import MODES
 
@@ -60,20 +60,10 @@ def run(args: Namespace) -> int:
         max_silence=args.max_silence,
         timeout_grace=args.timeout_grace,
         reload=args.reload,
-        listening=None if args.listen is None else _bound(*args.listen),
+        listening=None if args.listen is None else bound(*args.listen),
         heartbeat=args.heartbeat,
     )
     return Supervisor(options, open_store=open_store).run()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    from onward.supervisor.http import bind
-
-    try:
-        return bind(host, port)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise CommandError(f"--listen: port {port} of {host} cannot be listened on: {why}", Exit.CONFIG) from None
 
 
 def log_level(args: Namespace) -> int:
@@ -100,22 +90,6 @@ def _limit(text: str) -> tuple[str, int]:
     return name, values.count(number)
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Read an address to listen on; without a host it is this machine alone.
-
-    >>> _address("9464"), _address("0.0.0.0:9464"), _address("[::1]:0")
-    (('127.0.0.1', 9464), ('0.0.0.0', 9464), ('::1', 0))
-    """
-    host, _, port = text.rpartition(":")
-    number = whole(port)
-    if number is None or number > _LAST_PORT or (":" in host and not host.startswith("[")):
-        raise ArgumentTypeError(
-            f"{text[:60]!r} is no address: write it as 127.0.0.1:9464, or 0.0.0.0:9464 for all networks"
-        )
-    return host.strip("[]") or "127.0.0.1", number
-
-
-_LAST_PORT = 65535
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 
@@ -210,7 +184,7 @@ COMMAND = Command(
             "--listen",
             "serve /metrics, /livez and /readyz over HTTP, as in 127.0.0.1:9464; a port alone is this machine only",
             metavar="HOST:PORT",
-            type=_address,
+            type=values.address,
         ),
         argument(
             "--heartbeat", "a file that is touched every 10 s while the worker is well, for probes", metavar="FILE"

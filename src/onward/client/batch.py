@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any, Never, Self
 
 from onward.backend import Enqueued
 from onward.base.failure import kind_of, storable
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.client.bound_job import Call, each_of
 from onward.client.flow_builder import with_plan

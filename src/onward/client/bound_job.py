@@ -6,7 +6,6 @@ call: ``send.using(delay="5m").enqueue(to, body)``.  A `JobHandle` is an enqueue
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from typing import (
 
 from onward.backend import Enqueued, Inspection, StoredJob
 from onward.base.clock import from_micros
+from onward.base.lazy import asyncio
 from onward.client.auditing import BY_REQUEST
 from onward.client.client import Client
 from onward.client.letters import LetterWriter, Sealer, refuse_what_it_lacks

@@ -8,7 +8,7 @@ there is none to stop, or to lose in a fork; and each caller returns only when i
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 import time
 from collections import Counter
@@ -22,6 +22,7 @@ from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.clock import until
 from onward.base.interruption import uninterrupted
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.client.letters import LetterWriter
 from onward.contract.transactions import in_the_way, waits_for_itself
@@ -133,7 +134,8 @@ class Client:
 
     def _warn_on_event_loop(self) -> None:
         # The public `get_running_loop` raises where there is no loop, and that costs ten times as much.
-        if self._warned_about_loop or asyncio._get_running_loop() is None:  # noqa: SLF001
+        events = sys.modules.get("asyncio.events")  # which a program without an event loop never imports
+        if self._warned_about_loop or events is None or events._get_running_loop() is None:  # noqa: SLF001
             return
         self._warned_about_loop = True
         logger.warning(

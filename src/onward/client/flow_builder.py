@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, get_args, overload
 
 import msgspec
 
+from onward.base.lazy import asyncio
 from onward.base.names import suggestion
 from onward.client.bound_job import Call, Job
 from onward.client.flow_handle import FlowHandle

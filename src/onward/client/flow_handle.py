@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, TypeVar, overload
 from onward.backend import COUNTED, FlowRow, FlowState
 from onward.base.clock import from_micros
 from onward.base.failure import storable
+from onward.base.lazy import asyncio
 from onward.client.auditing import BY_REQUEST
 from onward.client.bound_job import looks
 from onward.client.flow_source import FlowSource

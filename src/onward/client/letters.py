@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from onward.backend import Backend, Capabilities
 from onward.base.clock import SECOND, Clock
@@ -168,7 +168,7 @@ class LetterWriter:
         now = self._clock.micros()
         if expires_in is not None:
             expires_at = now + round(expires_in * SECOND)
-        copy = msgspec.structs.replace(
+        copy = replace(
             letter,
             id=job_id or self._new_id(),
             enqueued_at=now,
@@ -335,7 +335,7 @@ class LetterWriter:
         try:
             meta = self.stamps.under(letter.meta, letter.job)
             lane, cost = self.lanes.of_call(letter.name or letter.job, bytes(letter.payload), meta, options.lane)
-            return self._sealed(msgspec.structs.replace(letter, meta=meta, lane=lane, cost=cost), options)
+            return self._sealed(replace(letter, meta=meta, lane=lane, cost=cost), options)
         except BaseException as error:
             self.stamps.unsent(error)
             raise
@@ -346,7 +346,7 @@ class LetterWriter:
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
         # The store measures a relative delay: the instant in the letter is this host's estimate.
-        return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
+        return replace(envelope, not_before=None) if delay else envelope
 
     def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
         for source in (options, definition):

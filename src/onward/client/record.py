@@ -14,6 +14,7 @@ from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
 from onward.base.failure import message_of
 from onward.client.damage import damage_of
+from onward.contract.description import WorkerDescription
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.flow.lanes import shown
 from onward.job.arguments import decode_result
@@ -162,6 +163,7 @@ class SessionRecord:
     renewed_at: datetime
     expires_at: datetime
     alive: bool  # False: it was not renewed for a whole lease, and its jobs are about to be given back
+    description: WorkerDescription | None = None  # in its own words; None: it has said nothing that can be read
 
 
 def session_record_of(session: SessionState, now: int) -> SessionRecord:
@@ -175,6 +177,7 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
         renewed_at=_shown(session.expires_at - session.lease_for // _MICROSECOND),
         expires_at=expires_at,
         alive=session.expires_at > now,
+        description=WorkerDescription.decoded(session.description),
     )
 
 

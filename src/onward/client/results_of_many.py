@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from onward.backend import Inspection, StoredJob
+from onward.base.lazy import asyncio
 from onward.client.bound_job import JobHandle, looks
 from onward.errors import NoWorker, OnwardError, OptionError, ResultTimeout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import Any, Never
 
 from onward.backend import Enqueued, FlowRow
 from onward.base.ids import MOST_CHILDREN, child_id
+from onward.base.lazy import asyncio
 from onward.base.names import key as checked_key
 from onward.client.bound_job import Call, Job, JobHandle, each_of
 from onward.client.flow_source import FlowSource, checked_name

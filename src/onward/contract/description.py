@@ -30,6 +30,7 @@ class WorkerDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     keys: tuple[str, ...] = ()  # ids of the keys that it verifies with, when it started
     key_file: bool = False  # whether they come from a file, which it reads again when it changes
     supervisor: int = 0  # the process that started it; 0: it is a program with a worker inside
+    samples: bool = False  # whether what it counts is sent with renewals
     started: int = 0
 
     @property

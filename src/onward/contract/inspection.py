@@ -45,6 +45,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None  # the highest id: what is enqueued later is left out
     limit: int = 100
     newest_first: bool = False
+    within: float | None = None  # seconds: `list` raises `BackendUnavailable` then, where the store can end a reading
 
     def __post_init__(self) -> None:
         if self.fingerprint is not None and self.job is None:

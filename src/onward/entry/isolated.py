@@ -6,15 +6,13 @@ that runs here, so this process ends at once.  The other end is `onward.worker.i
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import os
 import queue
 import resource
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -27,19 +25,23 @@ from onward.attempt.prepare import prepare
 from onward.backend import Audit, Note, Notes, Signalled
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
+from onward.base.lazy import asyncio
 from onward.entry.child import leave_signals_to_others, load_application, prepare_process
 from onward.errors import BackendUnavailable
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
 from onward.job.run_parts import FlowsOfRuns
+from onward.telemetry.metrics import Metrics
+from onward.telemetry.numbers import Pair
 from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
 from onward.worker.diagnostics.stacks import Stacks
-from onward.worker.isolated import (
+from onward.worker.isolated_messages import (
     AskOwner,
     AttemptEnded,
     FromWorker,
     HandlerBegins,
+    HandlerCounted,
     HandlerProgress,
     Imported,
     LeaseIsLost,
@@ -64,7 +66,7 @@ def main(options_json: str, channel_fd: str) -> None:
         text = "".join(traceback.format_exception(error))
         channel.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
         return
-    runner = IsolatedRunner(app.parts().runtime, channel)
+    runner = IsolatedRunner(app.parts().runtime, app.metrics, channel)
     with Stacks(runner.whereabouts):
         runner.serve()
 
@@ -72,12 +74,13 @@ def main(options_json: str, channel_fd: str) -> None:
 class IsolatedRunner:
     """Waits for leases and runs them."""
 
-    def __init__(self, runtime: Runtime, channel: IpcChannel) -> None:
+    def __init__(self, runtime: Runtime, metrics: Metrics, channel: IpcChannel) -> None:
         self._questions = _Questions(channel)
+        self._metrics = metrics
         supported = not isinstance(runtime.notes, UnsupportedNotes)
         notes = _NotesThroughWorker(runtime.notes, self._questions) if supported else runtime.notes
         flows = _FlowsUnderOwnerOfNow(runtime.flows, self._questions)
-        self._runtime = dataclasses.replace(runtime, report=self._report, notes=notes, flows=flows)
+        self._runtime = msgspec.structs.replace(runtime, report=self._report, notes=notes, flows=flows)
         self._channel = channel
         self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._context: JobContext | None = None
@@ -89,6 +92,7 @@ class IsolatedRunner:
         """Run leases until the worker is gone."""
         threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
         self._channel.send(Imported())
+        self._metrics.pass_on_to(self._counted)
         while True:
             attempt = self._run(self._runs.get())
             told = {name: getattr(attempt, name) for name in AttemptEnded.__struct_fields__}
@@ -153,6 +157,10 @@ class IsolatedRunner:
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         self._channel.send(HandlerProgress(fraction, None if note is None else storable(note)))
         return True
+
+    def _counted(self, counts: Mapping[tuple[str, Pair], int]) -> None:
+        told = ((name, queue, job, count) for (name, (queue, job)), count in counts.items())
+        self._channel.send(HandlerCounted(tuple(told)))
 
 
 class _Questions:

@@ -12,7 +12,6 @@ import contextlib
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 from onward.base.failure import escaped, storable
 from onward.base.interruption import uninterrupted
+from onward.base.lazy import subprocess
 from onward.handlers.limits import Limits, never_dump
 from onward.handlers.time_left import TimeLeft
 from onward.job.context import JobContext
@@ -95,7 +95,7 @@ def run_program(
 def _start(
     argv: Sequence[str], executable: str, env: Mapping[str, str], cwd: str, *, leads: bool
 ) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603  an argument list, whose program was allowed
+    return subprocess.Popen(
         argv,
         executable=executable,
         stdin=subprocess.DEVNULL,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -111,8 +110,7 @@ class UsingOptions(SharedOptions, total=False):
     """`"job"`: keys belong to the job's name, as they do by default. `"global"`: to all jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueueOptions:
+class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one call, checked.  Lengths are seconds, instants microseconds; None leaves it to the definition."""
 
     queue: str | None = None
@@ -123,7 +121,7 @@ class EnqueueOptions:
     single_instance: bool | None = None
     expires_in: float | None = None
     expires_at: int | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = msgspec.field(default_factory=dict)
     delay: float = 0
     at: int | None = None
     unique_key: str | None = None  # empty: no key, even if the definition has one
@@ -159,8 +157,7 @@ class EnqueueOptions:
         return cls(**checked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDefinition:
+class JobDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A registered handler with its options; or, made by the builder, a handler's key with the payload to give it."""
 
     name: str
@@ -173,7 +170,7 @@ class JobDefinition:
     single_instance: bool = False
     expires_in: float | None = None
     expires_at: int | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = msgspec.field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     retry_on: tuple[type[BaseException], ...] | None = None
     discard_on: tuple[type[BaseException], ...] = ()

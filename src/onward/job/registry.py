@@ -237,6 +237,7 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._own: dict[str, Entry] = {}  # jobs that Onward makes itself
         self.hooks: tuple[Hook, ...] | None = None  # around every attempt
+        self.at_thread_end: list[Callable[[], object]] = []  # for what handlers have left in their thread
         self._allowed: dict[str, frozenset[str]] = {}
         for queue, allowed in (queue_handlers or {}).items():
             if isinstance(allowed, str) or not isinstance(allowed, Iterable):

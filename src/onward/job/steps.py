@@ -13,7 +13,6 @@ wait looks every time, for a signal may have come.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -27,6 +26,7 @@ import msgspec
 from onward.base.clock import SECOND
 from onward.base.durations import Duration, seconds
 from onward.base.failure import kind_of
+from onward.base.lazy import asyncio
 from onward.errors import InvalidName, JobSuspended, NotesFull, OptionError, StepError
 from onward.job.arguments import decode_result, encode_result, read_as
 from onward.job.registry import returns_of

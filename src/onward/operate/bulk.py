@@ -56,21 +56,28 @@ class Bulk:
         self.finder = finder
         self._acts = acts
 
-    def filter(self, act: Act, text: str) -> Filter:
-        """Read the filter of an act.  An empty one is refused: it would mean every job."""
+    def filter(self, act: Act, text: str, queues: Sequence[str] | None = None) -> Filter:
+        """Read the filter of an act, for jobs of these queues.  An empty one is refused: it would mean every job."""
         parsed = self.finder.parse(text)
         if not parsed.text:
             raise OptionError(f"an empty filter means every job: say which, as in {act} 'state:… queue:…'")
-        return msgspec.structs.replace(parsed, states=states_for(act, parsed.states))
+        return msgspec.structs.replace(parsed, states=states_for(act, parsed.states)).within(queues)
 
     def preview(
-        self, act: Act, text: str, *, samples: int = 3, at_most: int | None = COUNTED, limit: int | None = None
+        self,
+        act: Act,
+        text: str,
+        *,
+        samples: int = 3,
+        at_most: int | None = COUNTED,
+        limit: int | None = None,
+        queues: Sequence[str] | None = None,
     ) -> Preview:
         """Count what matches, up to ``at_most`` and for at most a second; None: all of it, however long that takes.
 
         ``limit``: of an act that changes no more than so many.
         """
-        parsed = self.filter(act, text)
+        parsed = self.filter(act, text, queues)
         until, counts, shown = self.finder.until(parsed), Counter[tuple[str, State]](), list[JobRecord]()
         exact, deadline = True, time.monotonic() + LOOKED_FOR
         for batch in () if until is None else self.finder.batches(parsed, until):
@@ -100,11 +107,12 @@ class Bulk:
         until: Until | None = None,
         limit: int | None = None,
         fresh: bool = False,
+        queues: Sequence[str] | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> Iterator[BulkProgress]:
         """Act on all that match, oldest first; without ``until`` on what there is now.  ``limit``: at most so many."""
-        parsed = self.filter(act, text)
+        parsed = self.filter(act, text, queues)
         told = "" if by is None and act == "cancel" else reason  # the reason of a cancel is kept with the job, too
         trail = Trail(self._acts.auditor, "bulk", f"{act} {parsed.shown}", by, told)
 

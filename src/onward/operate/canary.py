@@ -82,12 +82,13 @@ class Canary:
         steps: Sequence[Size] = (1, 10, "all"),
         patience: Duration = "10m",
         rate: str = "50/s",
+        queues: Sequence[str] | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> Iterator[CanaryStep]:
         """Replay the dead jobs that match, step by step.  Arguments are checked before the first is."""
         sizes, per_second = _sizes(steps), _per_second(rate)
-        parsed = self._bulk.filter("replay", text)
+        parsed = self._bulk.filter("replay", text, queues)
         if parsed.states != frozenset({State.DISCARDED}):
             raise OptionError("a canary replays dead jobs: leave state: out of the filter")
         trail = Trail(self.acts.auditor, "canary", parsed.shown, by, reason)

@@ -106,22 +106,29 @@ class DeadLetters:
         return [self._records.record(stored) for stored in self._backend.list(query)]
 
     def groups(
-        self, *, job: str | None = None, queue: str | None = None, since: Age | None = None, at_most: int = 10_000
+        self,
+        *,
+        job: str | None = None,
+        queues: Sequence[str] | str | None = None,
+        since: Age | None = None,
+        at_most: int = 10_000,
     ) -> Sequence[DeathRecord]:
         """Return dead jobs in groups, largest first: those of one name whose last failure is the same one.
 
-        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.  With ``queue``, or with
-        ``since``, those that died there or since then: of each group the newest 2,000 are looked at.
+        At most a hundred groups, and none is counted beyond ``at_most``: then ``or_more`` is true.  With ``queues``
+        (names and patterns) or ``since``, those that died there or since then: of each group the newest 2,000 are looked at.
         """
         groups = death_records(self._backend, self._records, job=job, at_most=at_most)
-        if queue is None and since is None:
+        if queues is None and since is None:
             return groups
         instant = None if since is None else from_micros(cutoff(since, self._clock))
-        return narrowed(self.triage.finder, groups, queue=queue, since=instant)
+        return narrowed(
+            self.triage.finder, groups, queues=[queues] if isinstance(queues, str) else queues, since=instant
+        )
 
-    def group(self, fingerprint: str, *, job: str | None = None) -> DeathDetail:
+    def group(self, fingerprint: str, *, job: str | None = None, queues: Sequence[str] | None = None) -> DeathDetail:
         """Return what the newest jobs of a group tell: the traceback, hosts and builds, and three of them."""
-        return detail_of(self.triage.finder, fingerprint, job)
+        return detail_of(self.triage.finder, fingerprint, job, queues)
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
@@ -196,6 +203,7 @@ class DeadLetters:
         steps: Sequence[Size] = (1, 10, "all"),
         patience: Duration = "10m",
         rate: str = "50/s",
+        queues: Sequence[str] | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> Iterator[CanaryStep]:
@@ -204,7 +212,8 @@ class DeadLetters:
         Each step is waited for.  ``patience``: how long, if no job ends.  ``rate``: of the last step.  To stop the iterator
         stops the canary; what it did not replay is still dead.  ``by`` and ``reason``: for the audit trail.
         """
-        return self.triage.canary.run(filter, steps=steps, patience=patience, rate=rate, by=by, reason=reason)
+        run = self.triage.canary.run
+        return run(filter, steps=steps, patience=patience, rate=rate, queues=queues, by=by, reason=reason)
 
     def edit(
         self,

@@ -34,9 +34,9 @@ class DeathDetail:
     samples: tuple[JobRecord, ...]  # the newest three, with their arguments as they may be shown
 
 
-def detail_of(finder: Finder, group: str, job: str | None = None) -> DeathDetail:
+def detail_of(finder: Finder, group: str, job: str | None = None, queues: Sequence[str] | None = None) -> DeathDetail:
     """Return what the newest jobs of a group tell.  Raises `JobNotFound` if there is none."""
-    parsed = finder.parse(" ".join(_words(group, job)))
+    parsed = finder.parse(" ".join(_words(group, job))).within(queues)
     found = finder.find_parsed(parsed, limit=_LOOKED_AT)
     if not found.jobs:
         raise JobNotFound(f"no dead job is in group {group!r:.40}: `onward dead groups` lists those that there are")
@@ -57,18 +57,19 @@ def detail_of(finder: Finder, group: str, job: str | None = None) -> DeathDetail
 
 
 def narrowed(
-    finder: Finder, groups: Sequence[DeathRecord], *, queue: str | None, since: datetime | None
+    finder: Finder, groups: Sequence[DeathRecord], *, queues: Sequence[str] | None, since: datetime | None
 ) -> list[DeathRecord]:
-    """Return the same groups with only those of their jobs that are of a queue, or died since; each is looked at in part."""
-    found = [each for group in groups for each in _narrowed(finder, group, queue, since)]
+    """Return the same groups with only their jobs of these queues, or that died since; each is looked at in part."""
+    found = [each for group in groups for each in _narrowed(finder, group, queues, since)]
     return sorted(found, key=lambda each: (-each.count, each.job, each.fingerprint))
 
 
-def _narrowed(finder: Finder, group: DeathRecord, queue: str | None, since: datetime | None) -> Iterator[DeathRecord]:
+def _narrowed(
+    finder: Finder, group: DeathRecord, queues: Sequence[str] | None, since: datetime | None
+) -> Iterator[DeathRecord]:
     words = [*_words(group.fingerprint, group.job)]
-    words += [] if queue is None else [f"queue:{quoted(queue)}"]
     words += [] if since is None else [f"ended-since:{since.isoformat()}"]
-    page = finder.find(" ".join(words), limit=LARGEST)
+    page = finder.find(" ".join(words), limit=LARGEST, queues=queues)
     if page.jobs:
         newest, oldest = page.jobs[0], page.jobs[-1]
         yield replace(

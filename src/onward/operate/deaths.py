@@ -29,8 +29,8 @@ class DeathRecord:
     or_more: bool  # whether counting stopped there
     kind: str  # of the newest failure; "": no record tells it
     place: str | None  # the file, line and function that it came from, if its traceback tells one
-    first: datetime  # when the job with the lowest id died
-    last: datetime  # and the one with the highest
+    first: datetime  # when the job with the lowest id died, or the one with the highest: the earlier
+    last: datetime  # and the later of the two
     first_id: str
     last_id: str
     builds: tuple[str, ...]  # of the workers that ran these two, the older one first
@@ -77,8 +77,9 @@ def _record(group: DeathGroup, first: JobRecord | None, last: JobRecord | None, 
         or_more=group.count >= at_most,
         kind="" if newest is None else newest.kind,
         place=None if newest is None else _place(newest.traceback),
-        first=from_micros(group.first.at),
-        last=from_micros(group.last.at),
+        # A job that was replayed and died again has died last, whenever it was enqueued.
+        first=from_micros(min(group.first.at, group.last.at)),
+        last=from_micros(max(group.first.at, group.last.at)),
         first_id=group.first.id,
         last_id=group.last.id,
         builds=tuple(dict.fromkeys(build for build in builds if build)),

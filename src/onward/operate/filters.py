@@ -11,9 +11,8 @@ other words are compared job by job, with what a record shows: secrets are maske
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,7 +21,7 @@ from onward.backend import Query, StoredJob
 from onward.base.clock import SECOND
 from onward.base.durations import instant, seconds
 from onward.base.ids import earliest_id
-from onward.base.names import suggestion
+from onward.base.names import is_pattern, like, serves, suggestion
 from onward.errors import InvalidTime, OptionError
 from onward.job.secrets import MASK, is_telling
 from onward.job.states import State
@@ -35,6 +34,9 @@ WORDS: Mapping[str, str] = {
     "queue": "a queue; * stands for any text: queue:tenant.*",
     "job": "a job name: job:send_*",
     "group": "a group of dead jobs, as `onward dead groups` names it, or the beginning of that",
+    "id": "one job, or several: id:0199a4c1…,0199a4c2…",
+    "flow": "the jobs of a flow, by its id",
+    "node": "the jobs of one node, besides flow: flow:0199a4c1… node:parts",
     "since": "enqueued since then: since:2h, since:2030-01-31T12:00Z",
     "until": "enqueued until then: until:10m",
     "ended-since": "ended since then",
@@ -58,6 +60,7 @@ _MILLISECOND = 1_000
 _WORD = re.compile(r"([A-Za-z][A-Za-z_-]*)((?:\.[^\s:\".]+)*):")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _BARE = re.compile(r"\S+")
+_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class FilterError(OptionError):
@@ -106,6 +109,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     job: str | None = None
     group: str | None = None
+    ids: tuple[str, ...] | None = None
+    flow: str | None = None
+    node: str | None = None
     first: str | None = None
     beyond: str | None = None
     tests: tuple[Test, ...] = ()
@@ -117,22 +123,43 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def query(self, *, after: str | None, limit: int, newest_first: bool) -> Query:
         """Return what the store is asked for one page of a walk by id."""
+        if self.ids is not None:
+            limit = max(1, len(self.ids))  # they are few, and come all at once
         start = self.beyond if newest_first else _before(self.first)
         return Query(
+            ids=self.ids,
             states=self.states,
             queue=self.queue,
             job=self.job,
+            flow=self.flow,
+            node=self.node,
             fingerprint=self.group,
             after=start if after is None else after,
             limit=limit,
             newest_first=newest_first,
         )
 
+    def within(self, queues: Sequence[str] | None) -> Filter:
+        """Return the same filter for jobs of these queues only, names and patterns; None: of all."""
+        if queues is None or (self.queue is not None and serves(queues, self.queue)):
+            return self
+        if self.queue is None and len(queues) == 1 and not is_pattern(queues[0]):
+            return msgspec.structs.replace(self, queue=queues[0])
+        return msgspec.structs.replace(self, tests=(*self.tests, lambda each: serves(queues, each.stored.queue)))
+
     def is_over(self, job_id: str, *, newest_first: bool) -> bool:
         """Return whether a walk by id has passed its last bound."""
         if newest_first:
             return self.first is not None and job_id < self.first
         return self.beyond is not None and job_id >= self.beyond
+
+    def covers(self, stored: StoredJob) -> bool:
+        """Return whether a job is what the store is asked for, but for its group."""
+        return (
+            (self.states is None or stored.state in self.states)
+            and self.queue in (None, stored.queue)
+            and self.job in (None, stored.job)
+        )
 
     def accepts(self, candidate: Candidate) -> bool:
         """Return whether a job that the store returned matches the rest."""
@@ -220,18 +247,24 @@ class _Reading:
         self.now = now
         self.names: dict[str, str] = {}  # queue, job and group, that are compared by the store
         self.named: set[str] = set()
+        self.ids: tuple[str, ...] | None = None
         self.states: set[State] = set()
         self.since: int | None = None
         self.until: int | None = None
         self.tests: list[Test] = []
 
     def filter(self, text: str) -> Filter:
+        if "node" in self.names and "flow" not in self.names:
+            raise FilterError(1, "node: names a node of a flow: write the flow, too, as flow:0199a4c1…")
         return Filter(
             text=text.strip(),
             states=frozenset(self.states) or None,
             queue=self.names.get("queue"),
             job=self.names.get("job"),
             group=self.names.get("group"),
+            ids=self.ids,
+            flow=self.names.get("flow"),
+            node=self.names.get("node"),
             first=None if self.since is None else earliest_id(self.since),
             beyond=None if self.until is None else earliest_id(self.until + _MILLISECOND),
             tests=tuple(self.tests),
@@ -279,8 +312,21 @@ def _read_name(reading: _Reading, term: _Term) -> None:
         return
     if word == "group":
         raise FilterError(term.at, "a group is named by its beginning, without *: `onward dead groups` lists them")
-    matches, is_queue = _like(term.value), word == "queue"
+    if word in ("flow", "node"):
+        raise FilterError(term.at, f"a {word} is named in full, without *: `onward flow list` lists flows")
+    matches, is_queue = like(term.value), word == "queue"
     reading.tests.append(lambda each: matches(each.stored.queue if is_queue else each.stored.job))
+
+
+def _read_ids(reading: _Reading, term: _Term) -> None:
+    at, ids = term.at, set[str]()
+    for given in term.value.split(","):
+        job_id = given.replace("-", "").lower()
+        if not _ID.fullmatch(job_id):
+            raise FilterError(at, f"{given!r:.40} is no id of a job: it has 32 of the characters 0 to 9 and a to f")
+        ids.add(job_id)
+        at += len(given) + 1
+    reading.ids = tuple(sorted(ids if reading.ids is None else ids & set(reading.ids)))
 
 
 def _read_instant(reading: _Reading, term: _Term) -> None:
@@ -311,19 +357,19 @@ def _instant(term: _Term, now: int) -> int:
 
 
 def _read_by(reading: _Reading, term: _Term) -> None:
-    matches = _like(term.value)
+    matches = like(term.value)
     reading.tests.append(lambda candidate: any(map(matches, candidate.workers)))
 
 
 def _read_error(reading: _Reading, term: _Term) -> None:
-    matches = _like(f"*{term.value}*")
+    matches = like(f"*{term.value}*")
     reading.tests.append(lambda candidate: any(map(matches, candidate.troubles)))
 
 
 def _read_argument(reading: _Reading, term: _Term) -> None:
     if not term.path:
         raise FilterError(term.column, "arg names no argument: write arg.user_id:42")
-    path, matches = term.path, _like(term.value)
+    path, matches = term.path, like(term.value)
     reading.tests.append(lambda candidate: any(map(matches, candidate.argument(path))))
 
 
@@ -333,6 +379,9 @@ _READERS: Mapping[str, Callable[[_Reading, _Term], None]] = {
     "queue": _read_name,
     "job": _read_name,
     "group": _read_name,
+    "id": _read_ids,
+    "flow": _read_name,
+    "node": _read_name,
     "since": _read_instant,
     "until": _read_instant,
     "ended-since": _read_instant,
@@ -341,13 +390,6 @@ _READERS: Mapping[str, Callable[[_Reading, _Term], None]] = {
     "error": _read_error,
     "arg": _read_argument,
 }
-
-
-@lru_cache(256)
-def _like(text: str) -> Callable[[str], bool]:
-    """Return the comparison with a text in which a star stands for any text; letters count alike in either case."""
-    pattern = re.compile(".*".join(map(re.escape, text.split("*"))), re.IGNORECASE | re.DOTALL)
-    return lambda value: pattern.fullmatch(value) is not None
 
 
 def _before(job_id: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """Finding jobs by a filter: a page for people, newest first; or all of them, for a bulk act.
 
-A page is bounded.  Where the store alone answers a filter it costs the same anywhere; else at most 2,000 jobs are looked
-through, for at most a second, and the page says how far it looked and where to go on.
+A page is bounded.  The store is asked for what it can compare itself.  If it does not find that in half a second, or the
+filter names more, at most 2,000 jobs are looked through, for at most a second, and the page says how far it looked and
+where to go on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from onward.backend import DEATH_GROUPS, Inspection, Look, Query, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import earliest_id
 from onward.client.record import JobRecord, Records
-from onward.errors import OptionError, Unsupported
+from onward.errors import BackendUnavailable, OptionError, Unsupported
 from onward.job.states import State
 from onward.operate.deaths import groups_in
 from onward.operate.filters import Filter, parse
@@ -26,6 +27,7 @@ __all__ = ["Finder", "Found", "FoundBatch", "Until", "shows_arguments"]
 
 LOOKED_AT = 2_000  # jobs
 LOOKED_FOR = 1.0  # seconds
+STORE_LOOKS_FOR = 0.5  # seconds of these
 PAGE = 500  # jobs that are read at once
 LARGEST = 1_000  # jobs on a page
 _DEAD = frozenset({State.DISCARDED})
@@ -72,11 +74,13 @@ class Finder:
         parsed = parse(text, self._clock.micros())
         return parsed if parsed.group is None else self._of_group(parsed, parsed.group)
 
-    def find(self, text: str, *, limit: int = 100, after: str | None = None) -> Found:
-        """Return a page of the jobs that match, newest first."""
+    def find(
+        self, text: str, *, limit: int = 100, after: str | None = None, queues: Sequence[str] | None = None
+    ) -> Found:
+        """Return a page of the jobs that match, newest first; with ``queues`` only of these, names and patterns."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= LARGEST:
             raise OptionError(f"limit must be a whole number from 1 to {LARGEST:,}, not {limit!r:.40}")
-        return self.find_parsed(self.parse(text), limit=limit, after=after)
+        return self.find_parsed(self.parse(text).within(queues), limit=limit, after=after)
 
     def find_parsed(self, wanted: Filter, *, limit: int, after: str | None = None) -> Found:
         """Return a page for a filter that was read."""
@@ -158,6 +162,7 @@ class _Walk:
         self.hidden = 0
         self.at: str | None = None  # the last id that was looked at; None: the walk is at its end
         self.finder = finder
+        self._is_too_slow = False  # whether the store has looked for too long
         self._wanted = wanted
         self._newest_first = newest_first
 
@@ -170,20 +175,36 @@ class _Walk:
         wanted = self._wanted
         size = min(limit, PAGE) if wanted.is_indexed else PAGE
         while True:
-            page = self.finder.page(wanted.query(after=after, limit=size, newest_first=self._newest_first))
+            page, size = self._page(after, size)
+            if wanted.ids is not None:  # stores return jobs that are named in an order of their own
+                rest = [each for each in page if after is None or (each.id < after) is self._newest_first]
+                page = sorted(rest, key=lambda each: each.id, reverse=self._newest_first)
             for stored in page:
                 if wanted.is_over(stored.id, newest_first=self._newest_first):
                     self.at = None
                     return
                 self.looked, self.at = self.looked + 1, stored.id
                 candidate = _Candidate(self, stored)
-                matches = wanted.accepts(candidate)
+                matches = wanted.covers(stored) and wanted.accepts(candidate)
                 self.hidden += candidate.was_hidden
                 yield candidate if matches else None
-            if len(page) < size:
+            if len(page) < size or wanted.ids is not None:
                 self.at = None
                 return
             after = page[-1].id
+
+    def _page(self, after: str | None, size: int) -> tuple[Sequence[StoredJob], int]:
+        """Return a page, and of how many jobs it is if there are more."""
+        query = self._wanted.query(after=after, limit=size, newest_first=self._newest_first)
+        has_index = query.fingerprint is not None or query.ids is not None or query.flow is not None
+        if not self._newest_first or has_index:
+            return self.finder.page(query), size
+        if not self._is_too_slow:
+            try:
+                return self.finder.page(msgspec.structs.replace(query, within=STORE_LOOKS_FOR)), size
+            except BackendUnavailable:  # or it is away: then it does not answer the next question either
+                self._is_too_slow = True
+        return self.finder.page(Query(after=query.after, limit=PAGE, newest_first=True)), PAGE
 
 
 class _Candidate:

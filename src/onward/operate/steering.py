@@ -6,11 +6,12 @@ Every method that changes something takes ``by``, who does it, and a reason: the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onward.base.durations import Duration
+from onward.base.clock import SECOND
+from onward.base.durations import Duration, seconds
+from onward.base.lazy import asyncio
 from onward.client.auditing import BY_REQUEST, Auditor, AuditRecord
 from onward.client.bound_job import Job
 from onward.client.client import Client
@@ -41,12 +42,20 @@ class SteersJobs:
     _bulk: Bulk
     _series: SeriesReader
 
-    def find(self, filter: str, *, limit: int = 100, after: str | None = None) -> Found:  # noqa: A002
+    def find(
+        self,
+        filter: str,  # noqa: A002
+        *,
+        limit: int = 100,
+        after: str | None = None,
+        queues: Sequence[str] | None = None,
+    ) -> Found:
         """Return a page of the jobs that match a filter such as ``state:dead queue:mail arg.user_id:42``, newest first.
 
-        The next page comes ``after`` what this one names as `next`.  A page looks at 2,000 jobs at most.
+        The next page comes ``after`` what this one names as `next`.  A page looks at 2,000 jobs at most.  ``queues``: only
+        jobs of these, names and patterns, whatever the filter says; `preview` and `bulk` take it, too.
         """
-        return self._bulk.finder.find(filter, limit=limit, after=after)
+        return self._bulk.finder.find(filter, limit=limit, after=after, queues=queues)
 
     async def afind(self, filter: str, *, limit: int = 100, after: str | None = None) -> Found:  # noqa: A002
         """The same without blocking the event loop."""
@@ -60,12 +69,13 @@ class SteersJobs:
         samples: int = 3,
         at_most: int | None = COUNTED,
         limit: int | None = None,
+        queues: Sequence[str] | None = None,
     ) -> Preview:
         """Return what a bulk act would change: how many jobs, some of them, and the newest, beyond which it must not go.
 
         It counts up to ``at_most`` and for at most a second; all of them, if that is None.
         """
-        return self._bulk.preview(act, filter, samples=samples, at_most=at_most, limit=limit)
+        return self._bulk.preview(act, filter, samples=samples, at_most=at_most, limit=limit, queues=queues)
 
     def bulk(
         self,
@@ -75,6 +85,7 @@ class SteersJobs:
         until: Until | None = None,
         limit: int | None = None,
         fresh: bool = False,
+        queues: Sequence[str] | None = None,
         by: str | None = None,
         reason: str = "",
     ) -> Iterator[BulkProgress]:
@@ -83,19 +94,30 @@ class SteersJobs:
         ``until``: of the preview, so that no job is changed that came later.  ``fresh``: of a replay, without notes.  ``by``
         and ``reason``: for the audit trail; that of a cancel is kept with the jobs, too.
         """
-        return self._bulk.run(act, filter, until=until, limit=limit, fresh=fresh, by=by, reason=reason)
+        return self._bulk.run(act, filter, until=until, limit=limit, fresh=fresh, queues=queues, by=by, reason=reason)
 
     def why(self, job_id: str) -> Reason:
         """Return why a job is where it is: the one reason that binds, what to type, and when it passes by itself."""
         return self._explainer.why(job_id)
 
-    def series(self, last: Duration = "3h", *, queue: str | None = None, job: str | None = None) -> Series:
+    def series(
+        self,
+        last: Duration = "3h",
+        *,
+        queue: str | None = None,
+        job: str | None = None,
+        queues: Sequence[str] | None = None,
+    ) -> Series:
         """Return what the workers have done in the last time, minute by minute, and how full the queues were.
 
-        Of all jobs together, or of one queue, one job, or one job in one queue.  After two hours a point is of ten minutes,
-        and after seven days it is gone.  Times in which no worker ran have no point.
+        Of all jobs together, or of one queue, one job, or one job in one queue; or of these ``queues``.  After two hours a
+        point is of ten minutes, and after seven days it is gone.  Times in which no worker ran have no point.
         """
-        return self._series.series(last, queue, job)
+        return self._series.series(last, queue, job, queues)
+
+    def measures(self, last: Duration = "1h") -> Sequence[TimedMeasures]:
+        """Return what workers have counted in the last time, minute by minute, by queue and job."""
+        return self._series.measures(round(seconds(last, "last") * SECOND))
 
     def last_minutes(self) -> Sequence[TimedMeasures]:
         """Return what workers have counted in each of the last five full minutes, by queue and job."""

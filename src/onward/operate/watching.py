@@ -26,7 +26,7 @@ _RUNNING = 50
 _DEAD = 50
 _LIMITS = 50
 _REMEMBERED = 60
-_SHARE = 0.05  # the part of the time that looks may take
+_SHARE = 0.05  # the part of the time that looks may take, with their checks
 _CHECKED_EVERY = 10.0  # seconds
 
 
@@ -80,8 +80,10 @@ class WatchedStore(NamedTuple):
 class StoreWatch:
     """Makes looks: each is a handful of queries whose cost does not depend on how much is in the store."""
 
-    def __init__(self, app: WatchedApplication) -> None:
+    def __init__(self, app: WatchedApplication, *, at_most: int = COUNTED) -> None:
+        """``at_most``: a look counts no further, of one state in one queue."""
         self._app = app
+        self._at_most = at_most
         self._before: tuple[float, int] | None = None
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
         self._deaths = DeathWatch(app.get)
@@ -93,7 +95,14 @@ class StoreWatch:
 
     def look(self) -> WatchedStore:
         started = time.monotonic()
-        overview = self._app.overview(COUNTED)
+        try:
+            seen = self._seen(started)
+        finally:  # a look that fails after its time limit has cost as much as one that succeeds
+            self._cost = time.monotonic() - started
+        return seen._replace(checks=self._checked(seen.overview), paces=self._paces)
+
+    def _seen(self, started: float) -> WatchedStore:
+        overview = self._app.overview(self._at_most)
         running = self._app.list(state=State.EXECUTING, limit=_RUNNING)
         dead = self._app.list(state=State.DISCARDED, limit=_DEAD, newest_first=True)
         workers = self._app.sessions()
@@ -102,13 +111,9 @@ class StoreWatch:
         )
         limited = self._app.limits.list(at_most=_LIMITS) if self._app.backend.capabilities.lanes else ()
         self._measure(started, overview.ended)
-        self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        checks = self._checked(overview)
-        return WatchedStore(
-            now, overview, longest_first, workers, tuple(self._rates), deaths, limited, checks, self._paces
-        )
+        return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
 
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
@@ -120,16 +125,20 @@ class StoreWatch:
 
         started = time.monotonic()
         if started >= self._check_at:
-            self._checks = self._app.health(store=False)
-            then, before = self._live or (started, {})
-            self._paces = paces(self._app.last_minutes(), overview, before, started - then)
-            self._live = started, live_by_queue(overview)
-            ended = time.monotonic()
-            self._check_at = ended + max(_CHECKED_EVERY, (ended - started) / _SHARE)
+            try:
+                self._checks = self._app.health(store=False)
+                then, before = self._live or (started, {})
+                self._paces = paces(self._app.last_minutes(), overview, before, started - then)
+                self._live = started, live_by_queue(overview)
+            finally:
+                ended = time.monotonic()
+                if self._check_at:  # the first time, most of it are imports
+                    self._cost += ended - started
+                self._check_at = ended + _CHECKED_EVERY
         return self._checks
 
     def _measure(self, now: float, ended: int) -> None:
         if self._before is not None:
             then, ended_then = self._before
-            self._rates.append(max(0, ended - ended_then) / (now - then))  # it goes back when jobs are removed
+            self._rates.append(max(0, ended - ended_then) / max(1e-6, now - then))  # it goes back when jobs are removed
         self._before = (now, ended)

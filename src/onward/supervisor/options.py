@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -35,8 +34,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     deployed_at: int | None = None  # when its supervisor started
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorOptions:
+class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes, and when one is replaced."""
 
     program: Sequence[str]  # the command that starts a worker process

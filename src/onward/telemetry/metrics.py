@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from onward.base import forks
 from onward.base.logs import get_logger
@@ -25,6 +25,7 @@ class Metrics:
         self._table = CounterTable.anonymous()
         self._lock = threading.Lock()
         self._complained = False
+        self._pass_on: Callable[[Mapping[tuple[str, Pair], int]], None] | None = None
         forks.watch(self)
 
     def count_into(self, table: CounterTable) -> None:
@@ -32,6 +33,10 @@ class Metrics:
         with self._lock:
             table.take_over(self._table)
             self._table = table
+
+    def pass_on_to(self, told: Callable[[Mapping[tuple[str, Pair], int]], None]) -> None:
+        """Tell another process, too, what is counted from now on, but for lengths."""
+        self._pass_on = told
 
     def add(self, name: str, queue: str, count: int = 1, *, job: str = UNREAD) -> None:
         self.add_all({(name, (queue, job)): count})
@@ -52,6 +57,8 @@ class Metrics:
         if not self.enabled:
             return
         try:
+            if self._pass_on is not None and counts:
+                self._pass_on(counts)
             with self._lock:
                 table = self._table
                 for (name, pair), count in counts.items():
@@ -93,4 +100,5 @@ class Metrics:
             ours = CounterTable.anonymous()
             ours.take_over(self._table)
             self._table = ours
+            self._pass_on = None  # what two processes write at once into one channel could not be read
         self._lock.release()

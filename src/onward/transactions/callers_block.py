@@ -14,7 +14,6 @@ back: it would keep the job's row locked, and its lease could not be settled in 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
@@ -23,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from onward.base.interruption import uninterrupted
+from onward.base.lazy import asyncio
 from onward.contract.transactions import Rows, Statement, in_the_way
 from onward.errors import LeaseLost
 from onward.job.context import Completed, JobContext

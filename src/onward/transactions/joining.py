@@ -10,7 +10,6 @@ other connection sees the job before the commit.  There is no event, because Onw
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from onward.backend import Backend, Enqueued, StoredJob
 from onward.base.clock import until
+from onward.base.lazy import asyncio
 from onward.client.bound_job import Call, HandleSource, Job, JobHandle
 from onward.client.client import Client
 from onward.client.flow_builder import FlowBuilder

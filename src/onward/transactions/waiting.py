@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TypeVar
 
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.contract.transactions import Transacts
 from onward.errors import BackendUnavailable

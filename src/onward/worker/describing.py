@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from onward.backend import Inspection
 from onward.contract.description import WorkerDescription
 from onward.version import build
 from onward.worker.options import WorkerOptions, WorkerParts
@@ -26,5 +27,6 @@ def described(parts: WorkerParts, options: WorkerOptions, has_supervisor: bool =
         keys=tuple(parts.key_ids()),
         key_file=parts.key_file,
         supervisor=os.getppid() if has_supervisor else 0,
+        samples=parts.reporter.is_counting and isinstance(parts.backend, Inspection),
         started=parts.runtime.clock.micros(),
     ).encoded()

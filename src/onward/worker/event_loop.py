@@ -6,7 +6,6 @@ not leave the caller waiting for ever.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Coroutine
@@ -14,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from onward.base.failure import kind_of
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 
 __all__ = ["LoopThread"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import threading
@@ -10,6 +9,7 @@ from collections.abc import Callable
 
 from onward.attempt.attempt import Runtime, conclude, run_async
 from onward.base.failure import kind_of
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work

@@ -108,6 +108,11 @@ class HandlerThreads:
                     self._park(wakeup)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._events.on_died(error)
+        for leave in self._runtime.registry.at_thread_end:
+            try:
+                leave()
+            except Exception as error:  # noqa: BLE001  an integration's code; the thread ends in any case
+                logger.warning("the end of a handler thread could not be told: %s: %s", type(error).__name__, error)
 
     def _park(self, wakeup: threading.Lock) -> None:
         """Block until woken."""

@@ -6,37 +6,54 @@ one lease at a time, runs one attempt and reports how that ended; the worker tha
 crashes gets a new process, which is not used again.
 
 The recorder has the pid before the process has the job: if the worker dies, its supervisor kills the process before the
-lease is given back.  A process that dies before it reports that the job has begun counts as no crash.  The other end is
-`onward.entry.isolated`.
+lease is given back.  A process that dies before it reports that the job has begun counts as no crash.
+
+Few processes start at the same time.  After a crash every job that had begun waits for one; interpreters that start all at
+once would leave no processor to the process that renews leases, so that sessions expire and still more jobs wait.
+
+The other end is `onward.entry.isolated`.
 """
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from onward.attempt.attempt import Attempt, Runtime, conclude, parked
+from onward.attempt.report import Reporter
 from onward.backend import Held
-from onward.base.failure import Failure
 from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
+from onward.base.lazy import subprocess
 from onward.base.logs import get_logger
 from onward.base.process_end import describe_end, has_ended, kill_group
 from onward.errors import BackendError, JobStopped, JobTimeout
 from onward.job.lease import Lease
-from onward.job.outcome import Crashed, Outcome, Released
+from onward.job.outcome import Crashed, Released
+from onward.telemetry.numbers import Pair
 from onward.worker.inflight import Work
+from onward.worker.isolated_messages import (
+    AskOwner,
+    AttemptEnded,
+    FromProcess,
+    HandlerBegins,
+    HandlerCounted,
+    HandlerProgress,
+    Imported,
+    LeaseIsLost,
+    NoteAnswered,
+    OwnerIs,
+    RunLease,
+    WriteNote,
+)
 from onward.worker.run_recorder import RunRecorder
 
-__all__ = [
-    "AskOwner", "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses",
-    "LeaseIsLost", "NoteAnswered", "OwnerIs", "RunLease", "WriteNote",
-]  # fmt: skip
+__all__ = ["IsolatedProcesses"]
 
 logger = get_logger("onward.worker")
 
@@ -45,77 +62,6 @@ _EXITS_WITHIN = 1.0  # seconds
 _GRACE = 0.5  # seconds in which an async handler can still be cancelled by its own event loop
 
 
-class RunLease(IpcMessage, frozen=True):
-    """Asks the process to run one attempt of this lease."""
-
-    lease: Lease
-
-
-class LeaseIsLost(IpcMessage, frozen=True):
-    """Tells the process that the lease is lost."""
-
-
-class NoteAnswered(IpcMessage, frozen=True):
-    """What became of a note: stored, or the lease is lost; or the problem why that is not known."""
-
-    number: int
-    noted: bool
-    problem: str | None = None
-
-
-class OwnerIs(IpcMessage, frozen=True):
-    """The owner of the lease as the worker knows it; ``certain`` is False while a successor is being opened."""
-
-    number: int
-    owner: str
-    certain: bool
-
-
-class Imported(IpcMessage, frozen=True):
-    """Reports that the application was imported; or the problem why not."""
-
-    problem: str | None = None
-
-
-class HandlerBegins(IpcMessage, frozen=True):
-    """Reports that the handler is about to be called."""
-
-
-class HandlerProgress(IpcMessage, frozen=True):
-    """Reports how far the handler has come, in its own words."""
-
-    fraction: float
-    note: str | None
-
-
-class WriteNote(IpcMessage, frozen=True):
-    """A note of the handler's, to be stored under the lease as the worker knows it."""
-
-    number: int
-    name: str
-    sealed: bytes
-
-
-class AskOwner(IpcMessage, frozen=True):
-    """Asks for the owner of the lease as it is now: its session may have been adopted."""
-
-    number: int
-
-
-class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
-    """Reports how the attempt ended."""
-
-    outcome: Outcome
-    failure: Failure | None
-    result: bytes | None
-    note: str | None
-    swallowed: Failure | None
-    duration_ms: int
-    blamed: bool | None
-
-
-FromWorker = RunLease | LeaseIsLost | NoteAnswered | OwnerIs
-FromProcess = Imported | HandlerBegins | HandlerProgress | WriteNote | AskOwner | AttemptEnded
 _decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromProcess)
 
 
@@ -127,13 +73,18 @@ class IsolatedProcesses:
         program: Sequence[str],
         runtime: Runtime,
         recorder: RunRecorder | None,
+        reporter: Reporter,
         *,
         fresh: Callable[[], bool] = lambda: True,
+        starts: int | None = None,
     ) -> None:
+        """Start so many processes at a time: unless told, half as many as there are processors."""
         self._program = program
+        self._reporter = reporter
         self._runtime = runtime
         self._recorder = recorder
         self._fresh = fresh
+        self._starts = threading.BoundedSemaphore(starts or max(1, (os.cpu_count() or 1) // 2))
         self._spares: list[_Process] = []
         self._busy: dict[Held, _Process] = {}
         self._lock = threading.Lock()
@@ -148,9 +99,7 @@ class IsolatedProcesses:
         started = time.perf_counter_ns()
         try:
             problem = process.wait_until_imported()
-            if (
-                problem is not None
-            ):  # a deployment that is half done: the handler did not run, and no attempt is counted
+            if problem is not None:  # a deployment that is half done: the handler did not run, no attempt is counted
                 return self._put_aside(work, problem)
             if work.lost or not self._fresh():  # the import may have taken longer than the lease
                 self._keep(process, spare=not suspect)
@@ -159,7 +108,7 @@ class IsolatedProcesses:
                 self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
-            ran = process.run(work, self._report, self._answer)
+            ran = process.run(work, self._report, self._answer, self._reporter.counted_elsewhere)
         except _ProcessEnded as ended:
             return self._without_report(work, process, ended, started)
         except Exception as error:  # a message that does not fit
@@ -210,7 +159,10 @@ class IsolatedProcesses:
             if not spare.has_ended:
                 return spare
             spare.end()
-        return _Process(self._program)
+        with self._starts:
+            process = _Process(self._program)
+            process.wait_for_message()
+            return process
 
     def _keep(self, process: _Process, *, spare: bool) -> None:
         with self._lock:
@@ -280,7 +232,7 @@ class _Process:
         self._channel = IpcChannel(ours, _decoder)
         try:
             with theirs:
-                self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
+                self._popen = subprocess.Popen(
                     [*program, str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
@@ -303,6 +255,10 @@ class _Process:
     def has_ended(self) -> bool:
         return has_ended(self.pid)
 
+    def wait_for_message(self) -> None:
+        """Wait until it has sent its first message, or has ended."""
+        self._wait(None)
+
     def wait_until_imported(self) -> str | None:
         """Wait for the import of the application.  Returns the problem, if there was one."""
         if self._imported:
@@ -319,6 +275,7 @@ class _Process:
         work: Work,
         report: Callable[[Lease, float, str | None], bool],
         answer: Callable[[Lease, WriteNote | AskOwner], NoteAnswered | OwnerIs],
+        counted: Callable[[Mapping[tuple[str, Pair], int]], None],
     ) -> AttemptEnded:
         """Send the lease and wait for the end of the attempt, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
@@ -335,6 +292,8 @@ class _Process:
                 case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
                         self.lease_lost()
+                case HandlerCounted(counts):
+                    counted({(name, (queue, job)): count for name, queue, job, count in counts})
                 case WriteNote() | AskOwner() as asked:
                     self._channel.send(answer(work.lease, asked))
                 case AttemptEnded() as ran:

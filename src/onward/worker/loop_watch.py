@@ -7,12 +7,12 @@ which was paused as a whole for one whose loop is blocked.  Code that holds the 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from onward.base.lazy import asyncio
 from onward.base.logs import Once, get_logger
 from onward.worker.diagnostics.frames import AsTask, Frame, InThread, stack_of
 from onward.worker.inflight import Work

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from onward.attempt.attempt import Runtime
 from onward.attempt.report import Reporter
@@ -23,8 +24,7 @@ __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
 def _nothing() -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerParts:
+class WorkerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of an application that a worker needs."""
 
     backend: Backend
@@ -45,8 +45,7 @@ class WorkerParts:
     on_sampler: Callable[[], None] = _nothing  # called in the one process of the fleet that looks at the store for all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker works."""
 
     queues: Sequence[str]
@@ -54,8 +53,8 @@ class WorkerOptions:
     those of the registered jobs, and `default`."""
     concurrency: int = 10
     """How many jobs run at once."""
-    weights: Mapping[str, int] = field(default_factory=dict)
-    per_process: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, int] = msgspec.field(default_factory=dict)
+    per_process: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many jobs of single queues run at once in this worker: `{"mail": 2, "tenant.*": 1}`."""
     shutdown_timeout: float = 25.0
     """How long `stop()` waits for what runs."""

@@ -43,7 +43,7 @@ class _Pattern:
     """One pattern, and which of its queues were seen to have work."""
 
     def __init__(self, pattern: str) -> None:
-        self._matches = matcher(pattern).fullmatch
+        self._matches = matcher(pattern)
         self._prefix = pattern.partition("*")[0]
         self._after = ""  # where the next answer starts, if the last one did not cover all queues
         self._turn = 0
@@ -80,7 +80,7 @@ class PatternPlan(QueuePlan):
         super().__init__(queues, weights, {queue: limit for queue, limit in limits.items() if not is_pattern(queue)})
         self._given_order, self.fixed_order = self.fixed_order, ()
         self._patterns = {queue: _Pattern(queue) for queue in self.queues if is_pattern(queue)}
-        self._each = [(matcher(queue).fullmatch, limit) for queue, limit in limits.items() if is_pattern(queue)]
+        self._each = [(matcher(queue), limit) for queue, limit in limits.items() if is_pattern(queue)]
         self.limited = bool(limits)
         self._looked = float("-inf")
         self._remembered: dict[str, None] = {}  # the queues that had work, the latest last

@@ -7,7 +7,6 @@ starts nothing before the store has answered that the session is alive.
 from __future__ import annotations
 
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Protocol
 
 from onward.backend import Backend, Lease, LimitRow, Renewal, Session
 from onward.base.backoff import doubling, jittered
+from onward.base.lazy import platform
 from onward.errors import BackendError
 from onward.version import __version__
 from onward.worker.run_recorder import RunRecorder

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import functools
 import os
 import threading
@@ -11,13 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-import msgspec
+from msgspec.structs import replace
 
 from onward.attempt.attempt import Attempt
 from onward.backend import Renewal
 from onward.base.backoff import jittered
 from onward.base.clock import boottime
 from onward.base.ids import random_owner
+from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
@@ -69,7 +68,8 @@ class Worker:
         self.options = options
         self.quota = quota or Quota()
         self.milestones = Milestones()
-        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, fenced=self._fenced))
+        runtime = replace(parts.runtime, fenced=self._fenced)
+        self._parts = replace(parts, runtime=runtime)
         self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
@@ -80,9 +80,10 @@ class Worker:
         keep = functools.partial(keep, description=functools.partial(described, parts, options, recorder is not None))
         self._session = session = keep(parts.backend, parts.lease_for, self, supervised=supervised)
         session.samples = parts.samples
-        runtime = self._parts.runtime
-        make = functools.partial(IsolatedProcesses, runtime=runtime, recorder=recorder, fresh=session.fresh)
-        self._isolated = isolated = None if isolated_program is None else make(isolated_program)
+        self._isolated = isolated = None
+        if isolated_program is not None:
+            make = functools.partial(IsolatedProcesses, isolated_program, runtime, recorder, fresh=session.fresh)
+            self._isolated = isolated = make(reporter=parts.reporter)
         self._inflight = inflight = Inflight(options.concurrency, session.fresh, isolates=isolated is not None)
         self._deadlines = Deadlines(inflight.running, died=self.on_died)
         self._pump = Pump(
@@ -356,7 +357,7 @@ class Worker:
     def _fenced(self, lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
         """Write under the present name of the session: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
-        if write(lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)):
+        if write(lease if lease.owner == owner else replace(lease, owner=owner)):
             return True
         # While a successor is being opened, it is not known.
         return None if self._pump.recovery.recovering or owner != self._session.owner else False

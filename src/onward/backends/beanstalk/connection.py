@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
+from onward.backends.unreachable import unreachable_error
 from onward.base.clock import time_left
-from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable
+from onward.errors import BackendRefused, BackendUnavailable
 
 __all__ = ["Connection", "Put"]
 
@@ -52,7 +53,7 @@ class Connection:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._client = greenstalk.Client(self._socket, encoding=None)
         except OSError as error:
-            raise BackendUnreachable(f"{address.place} does not answer: {error}") from error
+            raise unreachable_error(address.place, error) from error
 
     def put(self, tube: str, body: bytes, *, priority: int, delay: int, ttr: int) -> int:
         numbers: list[int] = []

@@ -60,6 +60,7 @@ from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps
 from onward.base.clock import Clock
 from onward.base.failure import Failure
+from onward.contract.snapshot import LOOK_SECONDS
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
 
 __all__ = ["MySQLBackend"]
@@ -255,9 +256,9 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
         """Run ``act`` in one snapshot, whatever is written meanwhile."""
         return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
 
-    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+    def _read_briefly(self, act: Callable[[Transaction], Result], seconds: float = LOOK_SECONDS) -> Result:
         def limited(tx: Transaction) -> Result:
-            tx.ask("limit_reading")
+            tx.ask("limit_reading", milliseconds=round(seconds * 1000))
             result = act(tx)
             tx.ask("unlimit_reading")
             return result

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from onward.backends.mysql.driver import pymysql
 from onward.backends.sql.errors import Translated
+from onward.backends.unreachable import unreachable_error
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
-    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -109,8 +109,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 def unreachable(error: Exception, place: str) -> BackendError:
     """Return the error to raise instead if no connection could be opened."""
-    refusal = BackendMisconfigured if code(error) in _MISCONFIGURED else BackendUnreachable
-    return refusal(f"{place}: cannot be reached: {_text(error)}")
+    return unreachable_error(place, _text(error), refused=code(error) in _MISCONFIGURED)
 
 
 def code(error: BaseException) -> int:

@@ -864,7 +864,7 @@ SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
 
 -- name: limit_reading
 -- So long may each statement take.  Each of the two servers has a word of its own for it, and passes over the other's.
-SET @onward_limited = true /*M!100100 , SESSION max_statement_time = 2 */ /*!50708 , SESSION max_execution_time = 2000 */;
+SET @onward_limited = true /*M!100100 , SESSION max_statement_time = :milliseconds / 1000 */ /*!50708 , SESSION max_execution_time = :milliseconds */;
 
 -- name: unlimit_reading
 SET @onward_limited = false /*M!100100 , SESSION max_statement_time = DEFAULT */ /*!50708 , SESSION max_execution_time = DEFAULT */;

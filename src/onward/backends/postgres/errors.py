@@ -10,12 +10,12 @@ import re
 
 from onward.backends.postgres.driver import psycopg
 from onward.backends.sql.errors import Translated
+from onward.backends.unreachable import unreachable_error
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
-    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -35,6 +35,7 @@ _NEVER = re.compile(
     r"SSL.*(?:not|required)|invalid|unrecognized|unsupported",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 # Values that the driver cannot send: lone surrogates, numbers of more than 64 bits.
 _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (psycopg.Error, *_UNBINDABLE)
@@ -82,8 +83,9 @@ def refuses_settings(error: psycopg.Error) -> bool:
 
 def unreachable(error: psycopg.Error, place: str) -> BackendError:
     """Return the error to raise instead if no connection could be opened."""
-    refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnreachable
-    return refusal(f"{place}: cannot be reached: {_text(error)}")
+    # Hosts, users and databases are quoted, and may have any name.
+    refused = _NEVER.search(_QUOTED.sub("", str(error))) is not None
+    return unreachable_error(place, _text(error), refused=refused)
 
 
 def _code(error: BaseException) -> str:

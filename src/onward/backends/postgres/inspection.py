@@ -43,9 +43,9 @@ class PostgresInspection(SqlInspection[Transaction], SqlOverview[Transaction]):
         found = self._ask("queues_with_work", prefix=prefix, after=after, beyond=rows.beyond(prefix), limit=limit)
         return rows.queue_page(found, limit)
 
-    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
+    def _read_briefly(self, act: Callable[[Transaction], Result], seconds: float = LOOK_SECONDS) -> Result:
         def limited(tx: Transaction) -> Result:
-            tx.ask("limit_reading", milliseconds=round(LOOK_SECONDS * 1000))
+            tx.ask("limit_reading", milliseconds=round(seconds * 1000))
             return act(tx)
 
         return self._read(limited)

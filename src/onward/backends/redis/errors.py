@@ -13,12 +13,12 @@ from contextlib import contextmanager
 import msgspec
 
 from onward.backends.redis.driver import redis
+from onward.backends.unreachable import unreachable_error
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
-    BackendUnreachable,
     StoreFull,
 )
 
@@ -90,7 +90,7 @@ def translation(error: Exception, place: str) -> BackendError:
 def unreachable(error: Exception, place: str) -> Exception:
     """Return the error to raise instead if no connection could be opened."""
     if isinstance(error, _LOST) and not _code(error):
-        return BackendUnreachable(f"{place}: cannot be reached: {_text(error)}")
+        return unreachable_error(place, _text(error))
     return error
 
 

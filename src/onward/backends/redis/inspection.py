@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from onward.backends.redis.overview import NUMBERS, RedisOverview, counted, numb
 from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND
-from onward.errors import QueueReserved
+from onward.errors import BackendUnavailable, QueueReserved
 from onward.job.states import FINISHED, State
 
 __all__ = ["RedisInspection"]
@@ -201,6 +202,7 @@ class RedisInspection(RedisOverview):
             after = last if after is None else min(after, last)
         numbers = sorted(NUMBERS[state] for state in states)
         members = () if query.flow is None else (query.flow, self._nodes_asked_for(query.flow, query.node))
+        ends = None if query.within is None else time.monotonic() + query.within
         while numbers and left > 0:
             bounds = after, query.newest_first, min(left, _STRETCH), _STRETCH
             if query.fingerprint is None:
@@ -215,6 +217,8 @@ class RedisInspection(RedisOverview):
             left -= len(found)
             if last is None:
                 return
+            if ends is not None and time.monotonic() > ends:
+                raise BackendUnavailable(f"a page of jobs took longer than {query.within:g} s and was ended")
             after = last.decode()
 
     def _nodes_asked_for(self, flow_id: str, node: str | None) -> Sequence[str]:

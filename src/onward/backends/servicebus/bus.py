@@ -181,7 +181,9 @@ class Bus:
                 ) from error
             raise BackendUnavailable(f"{place} answered {error.status_code}: {error.message}") from error
         except Exception as error:  # an unknown host, a socket, a certificate
-            raise BackendUnavailable(f"{place} did not answer: {error}") from error
+            raise BackendUnavailable(
+                f"{place} did not answer: {error}: look whether this host may reach it, or correct the url"
+            ) from error
 
     def _administrator(self) -> Any:
         options: dict[str, Any] = {

@@ -163,4 +163,6 @@ def talking(address: Address, entity: str) -> Iterator[None]:
     except faults.ServiceBusQuotaExceededError as error:
         raise StoreFull(f"queue {entity} is full: {error}") from error
     except Exception as error:  # the SDK's own, a socket's, or what a connection raises that ends meanwhile
-        raise BackendUnavailable(f"{address.place} did not answer: {error}") from error
+        raise BackendUnavailable(
+            f"{address.place} did not answer: {error}: look whether this host may reach it, or correct the url"
+        ) from error

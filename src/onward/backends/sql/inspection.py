@@ -11,6 +11,7 @@ from onward.backends.sql import deaths, rows
 from onward.backends.sql.audit import SqlAudit, drop_old_audit, whether
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
+from onward.contract.snapshot import LOOK_SECONDS
 from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State, state_named
 
@@ -39,6 +40,10 @@ class SqlInspection(SqlAudit, Generic[Tx]):
 
     @abstractmethod
     def _read(self, act: Callable[[Tx], Result]) -> Result: ...
+
+    @abstractmethod
+    def _read_briefly(self, act: Callable[[Tx], Result], seconds: float = LOOK_SECONDS) -> Result:
+        """Run it in one snapshot; raise `BackendUnavailable` if it takes longer."""
 
     @abstractmethod
     def set_aside(self) -> int:
@@ -79,7 +84,7 @@ class SqlInspection(SqlAudit, Generic[Tx]):
         def look_again(tx: SqlTransaction) -> Sequence[StoredJob]:
             return _stored(tx, matching(tx, query, within=EVERY_STATE))
 
-        found = self._read(look)
+        found = self._read(look) if query.within is None else self._read_briefly(look, query.within)
         if found is not None:
             return found
         # A caller that walks the pages stops at a short one: a row that cannot be shown must not hide those after it.

@@ -39,7 +39,7 @@ from onward.backends.sql.rows import Row
 from onward.backends.sql.samples import series_between
 from onward.backends.sql.statements import SqlTransaction
 from onward.contract.limits import UsageView, states_over
-from onward.contract.snapshot import OLDEST_LINES
+from onward.contract.snapshot import LOOK_SECONDS, OLDEST_LINES
 from onward.job.states import LIVE, State
 
 __all__ = ["SqlOverview", "oldest_of"]
@@ -52,8 +52,8 @@ class SqlOverview(Generic[Tx]):
     """The `look` of a backend."""
 
     @abstractmethod
-    def _read_briefly(self, act: Callable[[Tx], Result]) -> Result:
-        """Run it in one snapshot; raise `BackendUnavailable` if it takes longer than `LOOK_SECONDS`."""
+    def _read_briefly(self, act: Callable[[Tx], Result], seconds: float = LOOK_SECONDS) -> Result:
+        """Run it in one snapshot; raise `BackendUnavailable` if it takes longer."""
 
     @abstractmethod
     def _lane_view(self, tx: Any) -> UsageView:

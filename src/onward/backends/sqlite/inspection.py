@@ -47,8 +47,8 @@ class SqliteInspection(SqlSamples[Transaction], SqlInspection[Transaction], SqlO
 
         return rows.queue_page(self._read(look), limit)
 
-    def _read_briefly(self, act: Callable[[Transaction], Result]) -> Result:
-        with self._transactions.reading_briefly(LOOK_SECONDS) as tx:
+    def _read_briefly(self, act: Callable[[Transaction], Result], seconds: float = LOOK_SECONDS) -> Result:
+        with self._transactions.reading_briefly(seconds) as tx:
             return act(tx)
 
     def _hold_rows(self, tx: Transaction, keys: Sequence[HoldKey]) -> Sequence[rows.Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import msgspec
 
 from onward.backend import StoredJob
 from onward.base.clock import from_micros
@@ -29,15 +30,14 @@ class Trouble(NamedTuple):
     place: str = ""  # the parameter
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     text: str
     arguments: Any
     jobs: int = 0
     oldest: int = LAST_INSTANT
     next_due: int = LAST_INSTANT
     last_due: int = 0
-    ids: list[str] = field(default_factory=list)
+    ids: list[str] = msgspec.field(default_factory=list)
 
     def add(self, job: StoredJob) -> None:
         self.jobs += 1

@@ -6,10 +6,10 @@ something is wrong, why some of these jobs are where they are.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from onward.backend import (
     Backend,
@@ -21,10 +21,12 @@ from onward.backend import (
     Query,
     ScheduleRow,
     Schedules,
+    SeriesRow,
     Snapshot,
     StoredJob,
 )
 from onward.base.clock import SECOND, Clock
+from onward.base.lazy import platform
 from onward.client.auditing import Auditor, AuditRecord
 from onward.client.schedules import ScheduleWriter
 from onward.contract.description import WorkerDescription
@@ -36,6 +38,7 @@ from onward.job.states import LIVE, State
 from onward.operate.health.findings import DyingGroup, Findings, HealthSettings, ScheduleFinding
 from onward.operate.health.queues import is_forgotten
 from onward.operate.health.rules import checks
+from onward.operate.series.measured import Measured
 from onward.operate.series.points import SeriesReader, run_percentile
 from onward.operate.why.case import Described
 from onward.operate.why.explaining import Explainer
@@ -47,6 +50,8 @@ _RUNS = 500  # jobs that run
 _ENDS = 100  # live jobs that are looked at, at each end
 _EXPLAINED = 3  # late queues, and names of parked jobs
 _SCHEDULES = 500
+# Where samples are looked for: a worker with a long lease sends few, and the clock of this host may be behind.
+_BEFORE, _AFTER = 1800 * SECOND, 300 * SECOND
 _USUAL = 3600 * SECOND  # the time whose runs say how long one usually takes
 
 
@@ -93,7 +98,12 @@ class HealthChecker:
     def findings(self) -> Findings:
         """Return what the checks need, and no more."""
         asked = self._clock.micros()
-        seen = self._inspection.look(Look(counts=True, deaths=self._backend.capabilities.groups_deaths))
+        look = Look(
+            counts=True,
+            deaths=self._backend.capabilities.groups_deaths,
+            series=(asked - _BEFORE, asked + _AFTER),
+        )
+        seen = self._inspection.look(look)
         answered = self._clock.micros()
         running = self._list(_RUNS, {State.EXECUTING})
         first, last = self._list(_ENDS, LIVE), self._list(_ENDS, LIVE, newest_first=True)
@@ -114,6 +124,8 @@ class HealthChecker:
             waiting=waiting,
             schedules=self._schedules_found(),
             dying=self._dying(seen),
+            sampled_at=max((row.at for row in seen.series), default=None),
+            unverified=sum(_unverified(row) for row in seen.series),
             settings=self._settings,
         )
         return replace(found, explained=self._explained(found), pauses=self._pauses(found))
@@ -195,6 +207,11 @@ class HealthChecker:
         except EnvelopeError as error:
             return found._replace(problem=str(error))
         return found._replace(unbooked=next(ticks.after(row.booked_until), None))
+
+
+def _unverified(row: SeriesRow) -> int:
+    measured = Measured.decoded(row.data) or Measured()
+    return sum(numbers.counters.get("jobs_unverified", 0) for numbers in measured.numbers.values())
 
 
 def _first_of_late(found: Findings) -> Iterator[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from onward.backend import DeathGroup, Origin, QueueCounts, SessionState, StoredJob
 from onward.base.clock import SECOND
@@ -16,9 +17,7 @@ from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
 from onward.version import __version__
 
-__all__ = ["APPLICATION", "DyingGroup", "Findings", "HealthSettings", "ScheduleFinding", "renewed_at", "seconds_since"]
-
-APPLICATION = "MODULE:ATTRIBUTE"  # in a fix: the application that a worker runs, which a store does not know
+__all__ = ["DyingGroup", "Findings", "HealthSettings", "ScheduleFinding", "renewed_at", "seconds_since"]
 
 
 class HealthSettings(NamedTuple):
@@ -33,6 +32,7 @@ class HealthSettings(NamedTuple):
     overran_for: float = 60.0  # past its time-out
     mixed_for: float = 1800.0  # two builds, or two releases
     clocks_apart: float = 2.0
+    sampled_within: float = 120.0
     tick_late_for: float = 120.0
     died_within: float = 3600.0
     signing_key: str = ""  # the id of the key that signs here; empty: none
@@ -65,8 +65,7 @@ class DyingGroup(NamedTuple):
     build: str = ""  # of the worker that ran the first of them
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A fleet and its store at one moment."""
 
     now: int  # by the store's clock
@@ -76,13 +75,15 @@ class Findings:
     queues: Sequence[QueueCounts] = ()
     sessions: Sequence[Described] = ()
     running: Sequence[StoredJob] = ()  # at most 500
-    timeouts: Mapping[str, float] = field(default_factory=dict)  # of running jobs, by id
-    p99: Mapping[str, float] = field(default_factory=dict)  # seconds that 99 of 100 runs took at most, by job
+    timeouts: Mapping[str, float] = msgspec.field(default_factory=dict)  # of running jobs, by id
+    p99: Mapping[str, float] = msgspec.field(default_factory=dict)  # seconds that 99 of 100 runs took at most, by job
     waiting: Sequence[StoredJob] = ()  # the live jobs that were enqueued first, and those that were enqueued last
-    explained: Mapping[str, Reason] = field(default_factory=dict)  # of some jobs among them, by id
+    explained: Mapping[str, Reason] = msgspec.field(default_factory=dict)  # of some jobs among them, by id
     schedules: Sequence[ScheduleFinding] = ()
     dying: Sequence[DyingGroup] = ()  # the largest groups of deaths to which one was added within the hour
-    pauses: Mapping[str, AuditRecord] = field(default_factory=dict)  # who paused a queue, of some that are
+    pauses: Mapping[str, AuditRecord] = msgspec.field(default_factory=dict)  # who paused a queue, of some that are
+    sampled_at: int | None = None  # the last minute of which there are samples, in the last half-hour
+    unverified: int = 0  # jobs that ran in the last half-hour although their signature is missing or wrong
     settings: HealthSettings = _DEFAULTS
 
     @cached_property

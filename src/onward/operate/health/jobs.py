@@ -9,7 +9,8 @@ from onward.backend import Check, StoredJob
 from onward.base.durations import spoken
 from onward.base.wording import counted
 from onward.job.states import State
-from onward.operate.health.findings import APPLICATION, Findings
+from onward.operate.commands import canary, worker_for
+from onward.operate.health.findings import Findings
 from onward.operate.health.verdict import Problem, verdict
 
 __all__ = ["crashing", "dying", "known", "stuck"]
@@ -39,7 +40,7 @@ def _parked(found: Findings, name: str, jobs: Sequence[StoredJob]) -> Problem:
     told = counted(len(jobs), f"job {name!r} is", f"jobs {name!r} are") + " parked"
     reason = found.explained.get(first.id)
     if reason is not None and reason.code == "unknown_job":
-        fix = f"onward worker {APPLICATION} --queues {first.queue}  # of a build that defines {name}"
+        fix = f"{worker_for(first.queue)}  # of a build that defines {name}"
         return Problem("fail", name, f"{told}: {reason.text}", fix)
     if reason is not None and reason.code == "wrong_version" and not knowing:
         return Problem("fail", name, f"{told}: {reason.text}", reason.fix)
@@ -76,7 +77,7 @@ def dying(found: Findings) -> Check:
         since = f", first in build {each.build}" if each.build else ""
         text = f"{counted(group.count, f'job {group.job!r} has', f'jobs {group.job!r} have')} died{of}"
         text += f" within {within}{since}" if is_new else f", at least nine of ten within {within}{since}"
-        fix = f"onward dead canary --job {group.job}  # once the cause is fixed"
+        fix = f"{canary(group.job, group.fingerprint)}  # once the cause is fixed"
         problems.append(Problem("fail" if has_grown else "warn", f"{group.job} {group.fingerprint}", text, fix))
     return verdict("dying", f"no group of deaths is new or has grown tenfold within {within}", problems)
 

@@ -6,7 +6,8 @@ from onward.backend import Check, QueueCounts
 from onward.base.durations import spoken
 from onward.base.wording import counted
 from onward.job.states import State
-from onward.operate.health.findings import APPLICATION, Findings
+from onward.operate.commands import command, worker_for
+from onward.operate.health.findings import Findings
 from onward.operate.health.verdict import Problem, verdict
 from onward.operate.why.acts import by_whom
 from onward.operate.why.reason import moment
@@ -23,7 +24,7 @@ def served(found: Findings) -> Check:
         age = found.age(queue.oldest_due)
         text = f"no live worker serves queue {queue.name}, whose oldest job has been due for {spoken(age)}"
         fails = age >= found.settings.unserved_for
-        problems.append(Problem("fail" if fails else "warn", queue.name, text, _start(queue)))
+        problems.append(Problem("fail" if fails else "warn", queue.name, text, worker_for(queue.name)))
     return verdict("served", "every queue with due jobs is served", problems)
 
 
@@ -50,7 +51,7 @@ def paused(found: Findings) -> Check:
                 f"queue {queue.name} has been paused for {spoken(found.age(queue.paused_at))}, since "
                 f"{moment(queue.paused_at)}{by_whom(found.pauses.get(queue.name))}"
             )
-            problems.append(Problem("warn", queue.name, text, f"onward queue resume {queue.name}"))
+            problems.append(Problem("warn", queue.name, text, command("queue", "resume", queue.name)))
     return verdict("paused", f"no queue was paused more than {spoken(found.settings.paused_for)} ago", problems)
 
 
@@ -63,7 +64,7 @@ def _cause(found: Findings, queue: QueueCounts) -> tuple[str, str]:
     """Return why a queue is late, and what to type."""
     servers = found.servers(queue.name)
     if not servers:
-        return "no live worker serves it", _start(queue)
+        return "no live worker serves it", worker_for(queue.name)
     reasons = (found.explained.get(job.id) for job in found.waiting if job.queue == queue.name)
     reason = next((each for each in reasons if each is not None and each.code not in _ORDINARY), None)
     if reason is not None and reason.fix:
@@ -73,12 +74,8 @@ def _cause(found: Findings, queue: QueueCounts) -> tuple[str, str]:
     due = counted(queue.counts[State.AVAILABLE], "job")
     return (
         f"{taken} of {slots} slots are taken on {counted(len(servers), 'process', 'processes')}, and {due} wait",
-        _start(queue),
+        worker_for(queue.name),
     )
 
 
 _ORDINARY = frozenset({"behind", "busy", "first_in_line", "running", "gone"})  # more workers help
-
-
-def _start(queue: QueueCounts) -> str:
-    return f"onward worker {APPLICATION} --queues {queue.name}"

@@ -23,6 +23,7 @@ RULES: tuple[Callable[[Findings], Check], ...] = (
     workers.versions,
     workers.keys,
     workers.clock,
+    workers.samples,
     schedules.schedules,
 )
 

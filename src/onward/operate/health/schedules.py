@@ -5,7 +5,8 @@ from __future__ import annotations
 from onward.backend import Check
 from onward.base.durations import spoken
 from onward.base.wording import counted
-from onward.operate.health.findings import APPLICATION, Findings, ScheduleFinding
+from onward.operate.commands import APPLICATION, command
+from onward.operate.health.findings import Findings, ScheduleFinding
 from onward.operate.health.verdict import Problem, verdict
 from onward.operate.why.reason import moment
 
@@ -21,7 +22,7 @@ def schedules(found: Findings) -> Check:
 def _problem(found: Findings, schedule: ScheduleFinding) -> Problem | None:
     if schedule.problem:
         text = f"schedule {schedule.name} cannot be read here: {schedule.problem}"
-        return Problem("warn", schedule.name, text, f"onward schedule show {schedule.name}")
+        return Problem("warn", schedule.name, text, command("schedule", "show", schedule.name))
     if schedule.unbooked is None or found.age(schedule.unbooked) <= found.settings.tick_late_for:
         return None
     if schedule.origin == "code" and _has_left(found, schedule):
@@ -30,7 +31,7 @@ def _problem(found: Findings, schedule: ScheduleFinding) -> Problem | None:
         f"schedule {schedule.name}: no job is booked for its tick of {moment(schedule.unbooked)}, "
         f"{spoken(found.age(schedule.unbooked))} ago: no worker that knows it runs"
     )
-    return Problem("fail", schedule.name, text, f"onward worker {APPLICATION}")
+    return Problem("fail", schedule.name, text, command("worker", APPLICATION))
 
 
 def _has_left(found: Findings, schedule: ScheduleFinding) -> bool:

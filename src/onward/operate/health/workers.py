@@ -1,19 +1,22 @@
-"""Checks of worker processes: dead ones, builds and releases side by side, keys that some lack, clocks."""
+"""Checks of worker processes: dead ones, builds and releases side by side, keys that some lack, clocks, samples."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import inf
 
 from onward.backend import Check, SessionState
 from onward.base.clock import SECOND
 from onward.base.durations import spoken
 from onward.base.wording import counted
 from onward.contract.description import WorkerDescription
+from onward.contract.samples import MINUTE
+from onward.operate.commands import end_process
 from onward.operate.health.findings import Findings, renewed_at, seconds_since
 from onward.operate.health.verdict import Problem, verdict
 
-__all__ = ["builds", "clock", "keys", "sessions", "versions"]
+__all__ = ["builds", "clock", "keys", "samples", "sessions", "versions"]
 
 Worker = tuple[SessionState, WorkerDescription]
 
@@ -56,13 +59,14 @@ def versions(found: Findings) -> Check:
 
 
 def keys(found: Findings) -> Check:
-    """Check that every live worker knows the key that signs here.
+    """Check that every live worker knows the key that signs here, and that none has run what it could not verify.
 
     A worker that reads its keys from a file reads them again when it changes, and has said only what it knew at its start.
     """
     newest = found.settings.signing_key
+    unverified = [_ran_unverified(found.unverified)] if found.unverified else []
     if not newest:
-        return verdict("keys", "no key signs here, so the keys of workers are not compared", [])
+        return verdict("keys", "no key signs here, so the keys of workers are not compared", unverified)
     problems = [
         Problem(
             "fail",
@@ -73,7 +77,12 @@ def keys(found: Findings) -> Check:
         for session, description in found.described
         if newest not in description.keys and not description.key_file
     ]
-    return verdict("keys", f"every live worker knows key {newest}", problems)
+    return verdict("keys", f"every live worker knows key {newest}", [*problems, *unverified])
+
+
+def _ran_unverified(jobs: int) -> Problem:
+    text = f"{counted(jobs, 'job')} ran in the last half-hour whose signature is missing or wrong"
+    return Problem("warn", "unverified", text, "give the programs that enqueue them the key; `onward keys` tells how")
 
 
 def clock(found: Findings) -> Check:
@@ -84,6 +93,29 @@ def clock(found: Findings) -> Check:
     way = "ahead of" if found.here > found.now else "behind"
     text = f"the clock of {found.host or 'this host'} is {spoken(apart)} {way} the store's"
     return verdict("clock", "", [Problem("warn", found.host, text, "sudo chronyc makestep")])
+
+
+def samples(found: Findings) -> Check:
+    """Check that workers send what they count: series, rates and estimates are made of that."""
+    silent = None if found.sampled_at is None else found.age(found.sampled_at + MINUTE)
+    overdue = [
+        (session, description)
+        for session, description in found.described
+        if description.samples
+        and min(found.age(description.started), inf if silent is None else silent)
+        # A sample comes with a renewal, several of them in a lease.
+        > max(found.settings.sampled_within, session.lease_for.total_seconds())
+    ]
+    if not overdue or abs(found.here - found.now) > MINUTE:  # of clocks that differ `clock` tells
+        return verdict("samples", "no sample of a worker is missing", [])
+    session, description = overdue[0]
+    since = spoken(found.settings.sampled_within if silent is None else silent)
+    text = (
+        f"no sample has come for {since}, though {counted(len(overdue), 'worker runs', 'workers run')}: series and "
+        f"estimates have a gap, and the log of the worker on {_place(session)} says why"
+    )
+    fix = f"{_restart(session, description)}  # once the store takes samples"
+    return verdict("samples", "", [Problem("warn", session.host, text, fix)])
 
 
 def _one(name: str, what: str, found: Findings, of: Callable[[Worker], str]) -> Check:
@@ -120,8 +152,7 @@ def _place(session: SessionState) -> str:
 
 def _restart(session: SessionState, description: WorkerDescription) -> str:
     """Return the command that lets a worker end in order, so that what started it starts it anew."""
-    where = f"ssh {session.host} " if session.host else ""
-    return f"{where}kill -TERM {description.supervisor or session.pid}"
+    return end_process(session.host, description.supervisor or session.pid)
 
 
 def _number(version: str) -> tuple[int, ...]:

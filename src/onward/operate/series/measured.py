@@ -7,12 +7,13 @@ has the largest.  A merged row has at most 64 series and 64 queues: what was cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from onward.backend import Overview
+from onward.base.names import serves
 from onward.job.states import State
 from onward.telemetry.counters import OTHER
 from onward.telemetry.numbers import BUCKETS, Histogram, Numbers, Pair, added_up
@@ -68,6 +69,14 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, QueueLevel] = {}
     looked: bool = False  # whether a process has looked at the queues; one that is not named was empty then
     checks: tuple[CheckResult, ...] | None = None  # the checks that did not pass, the last time; None: none were made
+
+    def of_queues(self, queues: Sequence[str]) -> Measured:
+        """Return what was measured of these queues, names and patterns."""
+        return msgspec.structs.replace(
+            self,
+            numbers={pair: each for pair, each in self.numbers.items() if serves(queues, pair[0])},
+            queues={name: level for name, level in self.queues.items() if serves(queues, name)},
+        )
 
     def encoded(self) -> bytes:
         names = tuple(sorted({name for each in self.numbers.values() for name in each.counters}))

@@ -82,14 +82,18 @@ class SeriesReader:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
 
-    def series(self, last: Duration, queue: str | None = None, job: str | None = None) -> Series:
-        """Return the points of the last time, of all jobs, or of one queue or one job."""
+    def series(
+        self, last: Duration, queue: str | None = None, job: str | None = None, queues: Sequence[str] | None = None
+    ) -> Series:
+        """Return the points of the last time, of all jobs, or of one queue or one job, or of some queues."""
         length = seconds(last, "last")
         if not 60 <= length <= timedelta(days=7).total_seconds():
             raise OptionError(f"series are kept for 7 days: last must be from a minute to 7 days, not {last!r}")
         if queue is not None:
             names.queue_name(queue)
         measures = self.measures(round(length * SECOND))
+        if queues is not None:
+            measures = [TimedMeasures(each.at, each.measured.of_queues(queues)) for each in measures]
         return Series(
             points=tuple(_point(each, queue, job) for each in measures), builds=tuple(_build_changes(measures))
         )

@@ -46,7 +46,7 @@ class DeadGroup(NamedTuple):
     fingerprint: str
     number: int = 1
     or_more: bool = False  # whether counting stopped there
-    since: int | None = None  # when the one that was enqueued first has died
+    since: int | None = None  # when the one that was enqueued first has died, or the last, if that was before
 
 
 class Case:

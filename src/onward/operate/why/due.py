@@ -7,6 +7,7 @@ from onward.base.names import is_pattern, matcher
 from onward.base.wording import counted
 from onward.contract.description import WorkerDescription
 from onward.job.states import State
+from onward.operate.commands import command, worker_for
 from onward.operate.why.acts import by_whom, facts_of, last_act
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, at, moment
@@ -25,7 +26,7 @@ def paused(case: Case) -> Reason | None:
     return Reason(
         code="paused",
         text=f"Queue {queue.name} is paused{since}{by_whom(entry)}.",
-        fix=f"onward queue resume {queue.name}",
+        fix=command("queue", "resume", queue.name),
         facts={"queue": queue.name, "paused_at": queue.paused_at, **facts_of(entry)},
     )
 
@@ -41,7 +42,7 @@ def unserved(case: Case) -> Reason | None:
     return Reason(
         code="unserved",
         text=f"No worker serves queue {case.job.queue}: {others}.",
-        fix=f"onward worker --queues {case.job.queue}",
+        fix=worker_for(case.job.queue),
         facts={"queue": case.job.queue, "workers": len(workers), "served": served},
     )
 
@@ -93,7 +94,7 @@ def busy(case: Case) -> Reason | None:
     return Reason(
         code="busy",
         text=text,
-        fix=f"start another worker: onward worker --queues {case.job.queue}",
+        fix=f"start another worker: {worker_for(case.job.queue)}",
         facts={"slots": slots, "taken": taken, "processes": len(case.servers), "runs_of_queue": runs},
     )
 
@@ -111,7 +112,7 @@ def starved(case: Case) -> Reason | None:
         text=f"Queue {queue.name} has {queue.counts[State.AVAILABLE]:,} due jobs and comes before {case.job.queue} in every "
         f"worker.",
         fix=f"give the queues weights (--queues {queue.name}=3,{case.job.queue}=1), or start a worker for it: "
-        f"onward worker --queues {case.job.queue}",
+        f"{worker_for(case.job.queue)}",
         facts={"queue": queue.name, "due": queue.counts[State.AVAILABLE]},
     )
 
@@ -170,4 +171,4 @@ def _first_before(case: Case, description: WorkerDescription) -> str | None:
 
 
 def _covers(entry: str, queue: str) -> bool:
-    return entry == queue or (is_pattern(entry) and matcher(entry).fullmatch(queue) is not None)
+    return entry == queue or (is_pattern(entry) and matcher(entry)(queue))

@@ -21,7 +21,7 @@ from onward.client.auditing import Auditor, AuditRecord
 from onward.client.record import Records
 from onward.contract.deaths import fingerprint_of
 from onward.contract.description import WorkerDescription
-from onward.errors import EnvelopeError
+from onward.errors import EnvelopeError, OptionError
 from onward.flow.lanes import group_of
 from onward.job.envelope import Sealed, open_sealed
 from onward.job.states import State
@@ -64,6 +64,8 @@ class Explainer:
 
     def case(self, job_id: str) -> Case:
         """Return all that is known of a job."""
+        if not isinstance(job_id, str):
+            raise OptionError(f"a job is named by its id, as in jobs.why(handle.id), not by {type(job_id).__name__}")
         acts = None if self._auditor is None else AuditQuery(job_id=job_id, limit=_ACTS)
         seen = self._inspection.look(Look(counts=True, place_of=job_id, audit=acts))
         sessions = [
@@ -128,7 +130,8 @@ class Explainer:
         fingerprint = fingerprint_of(job.runs)
         for group in self._inspection.look(Look(deaths=True, at_most=_LIKE_IT)).deaths:
             if (group.job, group.fingerprint) == (job.job, fingerprint):
-                return DeadGroup(job.job, fingerprint, group.count, group.count >= _LIKE_IT, group.first.at)
+                since = min(group.first.at, group.last.at)  # the first may have been replayed, and died again
+                return DeadGroup(job.job, fingerprint, group.count, group.count >= _LIKE_IT, since)
         return DeadGroup(job.job, fingerprint)
 
     def _flow(self, job: StoredJob) -> FlowRow | None:

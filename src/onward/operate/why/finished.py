@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from onward.base.durations import spoken
 from onward.base.wording import counted
 from onward.job.states import State
+from onward.operate.commands import canary, command
 from onward.operate.why.acts import by_whom, facts_of, last_act, purge_of
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, moment
@@ -45,7 +45,7 @@ def gone(case: Case) -> Reason | None:
             code="gone",
             text=f"There is no job {case.job_id} in {where}: jobs were purged{by_whom(purge)}, with ids from before to "
             f"after this one.",
-            fix=f"onward audit --act purge --who {purge.who}",
+            fix=command("audit", "--act", "purge", "--who", purge.who),
             facts=facts | facts_of(purge),
         )
     if shortest is None or age < shortest:
@@ -111,7 +111,7 @@ def _again(case: Case) -> str:
     group = case.besides.group
     if group is None:
         return f"onward job retry {case.job_id}"
-    return f"onward dead canary --job {shlex.quote(group.job)} --group {group.fingerprint}"
+    return canary(group.job, group.fingerprint)
 
 
 def _like_it(case: Case) -> str:

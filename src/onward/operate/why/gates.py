@@ -7,6 +7,7 @@ from onward.base.wording import counted
 from onward.flow.lanes import shown
 from onward.flow.room import FOREVER, HORIZON
 from onward.job.states import State
+from onward.operate.commands import command
 from onward.operate.why.case import Case
 from onward.operate.why.reason import Reason, at, moment
 
@@ -23,7 +24,7 @@ def shut(case: Case) -> Reason | None:
     if not closed:
         return None
     limit = max(closed, key=lambda each: each.shut_until or 0)
-    fix = f"onward limit open {limit.row.name}" if limit.row.name else "wait: a Throttle has shut its key"
+    fix = command("limit", "open", limit.row.name) if limit.row.name else "wait: a Throttle has shut its key"
     facts = {
         "kind": limit.row.kind,
         "name": limit.row.name,
@@ -50,7 +51,7 @@ def limited(case: Case) -> Reason | None:
     if limit is None:
         return None
     bound, ids = limit.row.bounds.running, [job.id for job in case.besides.running]
-    raise_it = _setting(limit, "--running N")
+    raise_it = _setting(limit, "--running", "N")
     return Reason(
         code="limited",
         text=f"The limit of {_named(limit)} is reached: {limit.running} of {counted(bound or 0, 'run')} are taken"
@@ -109,8 +110,8 @@ def _named(limit: LimitState) -> str:
     return f"{limit.row.kind} {limit.row.name!r}"
 
 
-def _setting(limit: LimitState, bound: str) -> str:
+def _setting(limit: LimitState, *bound: str) -> str:
     """Return the command that changes a limit."""
     name = limit.row.name
-    whose = {"queue": f"--queue {name}", "job": name, "key": f"{name} --each-key"}[limit.row.kind]
-    return f"onward limit set {whose} {bound}"
+    whose = {"queue": ("--queue", name), "job": (name,), "key": (name, "--each-key")}[limit.row.kind]
+    return command("limit", "set", *whose, *bound)

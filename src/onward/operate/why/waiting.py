@@ -5,9 +5,9 @@ from __future__ import annotations
 from onward.backend import AWAITS_NODE, NEVER
 from onward.base.durations import spoken
 from onward.base.names import suggestion
-from onward.base.wording import counted
 from onward.flow.graph import OVER
 from onward.job.states import State
+from onward.operate.commands import command
 from onward.operate.why.case import Case
 from onward.operate.why.gates import booked_by
 from onward.operate.why.reason import Reason, at, moment
@@ -61,7 +61,10 @@ def unknown_job(case: Case) -> Reason | None:
     since = case.job.parked_since or case.now
     dies = since + round(case.settings.unknown_grace * 1_000_000)
     meant = suggestion(case.job.job, names) if names else "."
-    of = f"any of {counted(len(described), 'worker')}" if described else "any worker, and none serves its queue now"
+    meant = meant if meant.endswith(("?", ".")) else f"{meant}."
+    of = "any worker, and none serves its queue now"
+    if described:
+        of = "the one worker of its queue" if len(described) == 1 else f"any of {len(described)} workers"
     return Reason(
         code="unknown_job",
         text=f"Job {case.job.job!r} is not registered on {of}{meant}  It is parked since {moment(since)}, and discarded at "
@@ -125,7 +128,7 @@ def awaits_flow(case: Case) -> Reason | None:
         return Reason(
             code="awaits_flow",
             text=f"It waits until node {job.node!r} of flow {job.flow} opens.",
-            fix=f"onward flow show {job.flow}",
+            fix=command("flow", "show", str(job.flow)),
             facts={"flow": job.flow, "node": job.node},
         )
     missing = [each.name for each in flow.nodes if each.name in node.after and each.state not in OVER]
@@ -133,7 +136,7 @@ def awaits_flow(case: Case) -> Reason | None:
     return Reason(
         code="awaits_flow",
         text=f"It waits for {before} of flow {flow.name!r}: its own node {node.name!r} opens after that ({node.when}).",
-        fix=f"onward flow show {flow.id}",
+        fix=command("flow", "show", flow.id),
         facts={"flow": flow.id, "node": node.name, "waits_for": missing},
     )
 

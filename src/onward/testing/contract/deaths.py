@@ -143,11 +143,13 @@ class DeathGroupsContract:
         assert _groups(backend) == []
 
     def test_a_replayed_job_leaves_its_group(self, backend):
-        ids = [_die(backend, "aaaa") for _ in range(2)]
+        ids = [_die(backend, "aaaa") for _ in range(3)]
+
+        backend.replay(Query(ids=(ids[1],)))
+        assert [(group.count, group.first.id) for group in _groups(backend)] == [(2, ids[0])]
 
         backend.replay(Query(ids=(ids[0],)))
-
-        assert [(group.count, group.first.id) for group in _groups(backend)] == [(1, ids[1])]
+        assert [(group.count, group.first.id) for group in _groups(backend)] == [(1, ids[2])]
 
     def test_a_replayed_job_that_succeeds_stays_out_of_it(self, backend):
         job_id = _die(backend, "aaaa")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import traceback
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.attempt.attempt import run_async
+from onward.base.lazy import asyncio
 from onward.job.registry import FunctionEntry, HandlerEntry
 
 __all__ = ["AsTask", "Frame", "InProcess", "InThread", "Whereabouts", "stack_of"]

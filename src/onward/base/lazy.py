@@ -1,0 +1,33 @@
+"""Modules that are imported at the first use of one of their names: ``from onward.base.lazy import asyncio``.
+
+asyncio brings ssl and selectors along and takes a good part of the time in which Onward is imported, but most producers and
+many workers have no event loop.  The others are needed for single features, or for errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["asyncio", "difflib", "platform", "subprocess"]
+
+
+class _Lazy:
+    """Stands for a module.  A name that was asked for once is an attribute from then on, and costs no call."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._module), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import asyncio
+    import difflib
+    import platform
+    import subprocess
+else:
+    asyncio, difflib, platform, subprocess = map(_Lazy, __all__)

@@ -1,0 +1,106 @@
+"""What happened to a job, in the order of time: its runs, its notes, and what people did to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from onward.base.durations import spoken
+from onward.client.auditing import AuditRecord
+from onward.client.record import JobRecord, NoteRecord, RunError
+from onward.job.states import State
+
+__all__ = ["TimelineEvent", "events_of", "what_was_done"]
+
+Kind = Literal["enqueued", "due", "started", "failed", "crashed", "ended", "note", "audit"]
+
+
+class TimelineEvent(NamedTuple):
+    """Something that happened to a job.  An age is not in the text: a face tells it, from ``at``."""
+
+    at: datetime
+    kind: Kind
+    text: str
+    detail: str = ""  # a traceback
+    place: str = ""  # where a run failed: host, process, build
+    is_altered: bool = False  # of an audit entry: its signature does not match
+
+
+def events_of(
+    record: JobRecord, notes: Sequence[NoteRecord] = (), entries: Sequence[AuditRecord] = ()
+) -> list[TimelineEvent]:
+    """Return the events of a job, the earliest first; ``entries`` are given with the newest first."""
+    others = [*map(_noted, notes), *map(_acted, reversed(entries))]
+    # Sorting is stable: events of the same microsecond keep their order.
+    return sorted((*others, *_events(record)), key=lambda event: event.at)
+
+
+def _events(record: JobRecord) -> Iterator[TimelineEvent]:
+    yield TimelineEvent(record.enqueued_at, "enqueued", "enqueued")
+    if record.state is State.EXECUTING and record.started_at is not None:
+        asked = "; it was asked to stop" if record.cancel_requested else ""
+        yield TimelineEvent(record.started_at, "started", f"run {record.attempts + 1} started{asked}")
+    elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
+        yield TimelineEvent(record.started_at, "started", told)
+    yield from (_failure(error, record) for error in record.errors)
+    if record.finished_at is not None:
+        reason = f": {record.reason}" if record.reason else ""
+        yield TimelineEvent(record.finished_at, "ended", f"{record.state}{reason}")
+    elif record.state is not State.EXECUTING:
+        yield TimelineEvent(record.available_at, "due", f"{record.state}, due")
+
+
+_NOTED = {
+    "step": "step {} is done",
+    "sleep": "sleep {} began",
+    "wait": "wait for {} began",
+    "signal": "signal {} came",
+}
+
+
+def _noted(note: NoteRecord) -> TimelineEvent:
+    return TimelineEvent(note.at, "note", _NOTED[note.kind].format(f"'{note.name}'"))
+
+
+def _acted(entry: AuditRecord) -> TimelineEvent:
+    about = f" '{entry.ref}'" if entry.ref else ""
+    is_altered = entry.trust == "altered"
+    doubt = "  (ALTERED: its signature does not match)" if is_altered else ""
+    why = f": {entry.detail}" if entry.detail else ""
+    return TimelineEvent(entry.at, "audit", f"{entry.act}{about} by {entry.who}{why}{doubt}", is_altered=is_altered)
+
+
+def what_was_done(entry: AuditRecord) -> str:
+    """Return an entry of the audit trail in one line, without who and when."""
+    about = " ".join(filter(None, (entry.job_id, entry.ref)))
+    why = f": {entry.detail}" if entry.detail else ""
+    return f"{entry.act} {about}{why}".strip()
+
+
+def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
+    """Return what came of the last claim: not every claim leads to a run."""
+    if record.is_finished and not record.attempts and not record.crashes:
+        return ""  # the job was skipped or cancelled, and its last event says why
+    if not record.waits or any(error.at >= claimed_at for error in record.errors):
+        return "the last run started"
+    if record.parked_since is not None:
+        since = f"{record.parked_since:%Y-%m-%d %H:%M:%S}Z"
+        return f"it did not run: parked since {since}, no worker that claimed it knows its handler"
+    often = "1 time" if record.waits == 1 else f"{record.waits} times"
+    return f"it did not run: another job holds its key or single instance ({often} in a row)"
+
+
+def _failure(error: RunError, record: JobRecord) -> TimelineEvent:
+    # A run that succeeded may have a record: an interruption that it ignored, or an error after its transaction.
+    succeeded = record.state is State.COMPLETED and error.attempt == record.attempts and error.kind != "Crash"
+    took = f" after {spoken(error.duration_ms / 1000)}" if error.duration_ms else ""
+    first, *rest = error.message.splitlines() or [""]
+    ran = [error.host, None if error.pid is None else f"process {error.pid}", error.build and f"build {error.build}"]
+    return TimelineEvent(
+        error.at,
+        "crashed" if error.kind == "Crash" else "failed",
+        f"run {error.attempt} {'succeeded' if succeeded else 'failed'}{took}: {error.kind}: {first}",
+        error.traceback or "\n".join(rest),
+        ", ".join(filter(None, ran)),
+    )
