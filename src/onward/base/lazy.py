@@ -13,15 +13,16 @@ __all__ = ["asyncio", "difflib", "platform", "subprocess"]
 
 
 class _Lazy:
-    """Stands for a module.  A name that was asked for once is an attribute from then on, and costs no call."""
+    """Stands for a module.  Names are looked up in it each time: a program may replace them, as gevent and Sentry do."""
 
     def __init__(self, module: str) -> None:
-        self._module = module
+        self._name = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(importlib.import_module(self._module), name)
-        setattr(self, name, value)
-        return value
+        if name == "_module":
+            self._module = importlib.import_module(self._name)
+            return self._module
+        return getattr(self._module, name)
 
 
 if TYPE_CHECKING:

@@ -150,4 +150,8 @@ def _sentence(summary: str) -> str:
 
 
 def _below(command: Command | Group) -> str:
-    return f"\n\n{textwrap.fill(command.about, 79)}" if isinstance(command, Command) and command.about else ""
+    return (
+        f"\n\n{textwrap.fill(command.about, 79, break_on_hyphens=False)}"
+        if isinstance(command, Command) and command.about
+        else ""
+    )

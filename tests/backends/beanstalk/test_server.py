@@ -191,5 +191,5 @@ def test_a_url_that_cannot_be_meant_is_refused(url, message):
 
 
 def test_a_server_that_is_not_there_is_unavailable(open_at):
-    with beanstalkd_server(start=False) as server, pytest.raises(BackendUnavailable, match="does not answer"):
+    with beanstalkd_server(start=False) as server, pytest.raises(BackendUnavailable, match="start the server"):
         open_at(server)

@@ -41,13 +41,7 @@ def source(version):
 
 def _download(version):
     _CACHE.mkdir(parents=True, exist_ok=True)
-    options = [
-        "--no-deps",
-        "--no-binary=:all:",
-        "--no-build-isolation",
-        "--ignore-requires-python",
-        "--disable-pip-version-check",
-    ]
+    options = ["--no-deps", "--no-binary=Django", "--ignore-requires-python", "--disable-pip-version-check"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", "download", *options, f"--dest={_CACHE}", f"Django=={version}.*"],
         capture_output=True,
