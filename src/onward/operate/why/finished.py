@@ -86,7 +86,7 @@ def discarded(case: Case) -> Reason | None:
         return None
     why = (case.record.reason if case.record is not None else job.reason) or "no reason is stored"
     last = case.record.errors[-1] if case.record is not None and case.record.errors else None
-    error = f"  Its last error: {last.kind}: {last.message.splitlines()[0] if last.message else ''}" if last else ""
+    error = f"  Its last error: {_sentence(last.kind, last.message)}" if last else ""
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
     fix = next((fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `{again}`")
     if job.tombstone:
@@ -104,6 +104,12 @@ def discarded(case: Case) -> Reason | None:
             **_group_facts(case),
         },
     )
+
+
+def _sentence(kind: str, message: str) -> str:
+    """Return an error in one line that ends with a full stop: another sentence may follow."""
+    told = f"{kind}: {next(iter(message.splitlines()), '')}".rstrip(": ")
+    return told if told.endswith((".", "!", "?")) else f"{told}."
 
 
 def _again(case: Case) -> str:
