@@ -5,6 +5,7 @@
 The word after the fence says what a block is:
 
     python                the blocks of a page share one namespace
+    python notebook       the same, as a cell of a notebook: in IPython, while an event loop runs
     bash                  run with `bash -e`
     console               lines after `$ ` are run with `bash -e`; the others, if any, must be what they print
     text output           must be what the block before it printed
@@ -15,10 +16,14 @@ The word after the fence says what a block is:
 that name.  In expected output, `...` stands for anything.  Every other tag is an error.
 """
 
+import asyncio
+import atexit
 import contextlib
 import doctest
+import functools
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -83,6 +88,8 @@ def _run(block, path, module, printed):
     match block.language, block.option.partition(" "):
         case "python", ("", _, _):
             return _run_python(block, path, module)
+        case "python", ("notebook", _, ""):
+            return _run_cell(block, module)
         case "bash", ("", _, _):
             return _run_bash(block.code)
         case "console", ("", _, _):
@@ -109,6 +116,25 @@ def _run_python(block, path, module):
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, module.__dict__)
     return printed.getvalue()
+
+
+def _run_cell(block, module):
+    """Run a block as the kernel of a notebook does: with one event loop for all cells, in which `await` is allowed."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    os.environ.setdefault("IPYTHONDIR", str(Path.cwd()))
+    shell = InteractiveShell.instance(user_module=module)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        cell = shell.run_cell_async(block.code, transformed_cell=shell.transform_cell(block.code))
+        _kernels_loop().run_until_complete(cell).raise_error()
+    return printed.getvalue()
+
+
+@functools.cache
+def _kernels_loop():
+    loop = asyncio.new_event_loop()
+    atexit.register(loop.close)
+    return loop
 
 
 def _run_bash(script):

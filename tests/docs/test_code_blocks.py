@@ -125,6 +125,7 @@ def test_a_good_page_passes(tmp_path):
         ("```python\nprint(1)\n", "never closed"),
         ("```python\nprint(1)\n```\n```text output\n2\n```", "Expected"),
         ("```python\n1 / 0\n```", "ZeroDivisionError"),
+        ("```python notebook\n1 / 0\n```", "ZeroDivisionError"),
         ("```bash\nfalse\ntrue\n```", "exit code 1"),
         ("```console\n$ echo 1\n2\n```", "Expected"),
         ("```toml\nx =\n```", "page.md:1"),

@@ -1,10 +1,13 @@
-"""The name of an application on a command line: ``shop:jobs``, ``shop:app.jobs``, or ``shop:create()``, a call."""
+"""The name of an application on a command line: ``shop:jobs``, ``shop:app.jobs``, or ``shop:create()``, a call.
+
+A Flask application counts as the application that `onward.integrations.flask` keeps in it.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.base.names import suggestion
@@ -54,11 +57,11 @@ class ApplicationName(NamedTuple):
 
         found = self._attribute(module)
         if self.calls:
-            found = self._made_by(found)
-        elif not isinstance(found, Onward):
+            return self._made_by(found)
+        application = _kept_in(found)
+        if not isinstance(application, Onward):
             raise self._refused(module, found)
-        assert isinstance(found, Onward)
-        return found
+        return application
 
     def _attribute(self, module: Any) -> Any:
         found, walked = module, self.module
@@ -90,9 +93,10 @@ class ApplicationName(NamedTuple):
             made = factory()
         except Exception as error:
             raise self._failed(f"calling {call}", error) from error
-        if not isinstance(made, Onward):
-            raise self._error(f"{call} returned {_kind(made)} and no application: return the Onward")
-        return made
+        application = _kept_in(made)
+        if not isinstance(application, Onward):
+            raise self._error(f"{call} returned {_kind(made)} and no application{_fix(made) or ': return the Onward'}")
+        return application
 
     def _refused(self, module: Any, found: Any) -> CommandError:
         from onward.app import Onward
@@ -100,7 +104,7 @@ class ApplicationName(NamedTuple):
         if inspect.isroutine(found):
             return self._error(f"{self.path} is a function: write {self.module}:{self.path}() to call it")
         known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
-        hint = suggestion(self.path, known) if known else ""
+        hint = suggestion(self.path, known) if known else _fix(found)
         return self._error(f"{self.path} is {_kind(found)} and no application{hint}")
 
     def _failed(self, doing: str, error: Exception) -> CommandError:
@@ -108,6 +112,23 @@ class ApplicationName(NamedTuple):
 
     def _error(self, message: str) -> CommandError:
         return CommandError(f"{self.text}: {message}", Exit.CONFIG)
+
+
+def _kept_in(found: Any) -> Any:
+    """Return the application that a Flask application keeps; everything else is what it is."""
+    extensions = _extensions(found)
+    return found if extensions is None else extensions.get("onward", found)
+
+
+def _extensions(found: Any) -> Mapping[str, Any] | None:
+    """Return the table in which Flask keeps extensions; without `__getattr__`, in which an object may do anything."""
+    kept = getattr(found, "__dict__", {}).get("extensions")
+    return kept if isinstance(kept, Mapping) else None
+
+
+def _fix(found: Any) -> str:
+    """Return what makes a Flask application the name of jobs, as the end of an error text."""
+    return "" if _extensions(found) is None else ": call onward.integrations.flask.init_app(app) where it is made"
 
 
 def _nearest(name: str, found: Any) -> str:

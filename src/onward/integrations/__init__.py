@@ -4,5 +4,6 @@ Each module has one function, ``install(jobs)``, and needs a package of its own 
 ``text(jobs)``.
 Called by applications, where they are made; nothing in Onward imports it.
 Read `quietly` (why an integration fails no job) and `sends` (one span for each enqueue), then `otel`, `sentry`, `logs` and
-`prometheus`.  `django` is a room of its own: Django finds it through settings.
+`prometheus`.  `django` and `flask` connect whole projects, each a room of its own: Django finds its own through settings,
+`flask` has ``init_app(app)``.  `replacing` is the command line that both run.
 """

@@ -1,7 +1,4 @@
-"""``manage.py onward worker …``, ``manage.py onward job list …``: the command `onward`, for the application of this project.
-
-The process is replaced by that command: a supervisor must not have imported the project, whose code it watches and restarts.
-"""
+"""``manage.py onward worker …``, ``manage.py onward job list …``: `onward` for the application of this project."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from onward.errors import OptionError
+from onward.integrations.replacing import command, replace_process
 
 __all__ = ["Command", "ManageOnward"]
 
 _MODULE = "onward.integrations.django.app"
 _DJANGOS = ("--settings", "--pythonpath")  # manage.py has read them already
-_WITHOUT_APPLICATION = ("version", "completion", "demo", "--help", "-h", "--version")
 
 
 class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
@@ -38,12 +35,11 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
     def run_from_argv(self, argv: Sequence[str]) -> None:
         """Replace this process by the command."""
         try:
-            command = self._command(argv[2:])
+            words = self._command(argv[2:])
         except OptionError as error:
             self.stderr.write(str(error))
             sys.exit(2)
-        sys.stdout.flush()
-        os.execve(sys.executable, command, self._environment())  # noqa: S606  no shell, on purpose
+        replace_process(words, self._environment())
 
     def handle(self, *args: Any, words: Sequence[str] = (), **_: Any) -> None:
         """Run the command beside this process, for `call_command`."""
@@ -53,13 +49,8 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
 
     def _command(self, words: Sequence[str]) -> list[str]:
         own, alias = _split(words)
-        python = [sys.executable, *_flags(), "-m", "onward"]
-        if not own or own[0] in _WITHOUT_APPLICATION:
-            return [*python, *own]
         application = f"{_MODULE}:{'jobs' if alias == 'default' else alias}"
-        if own[0] == "worker" and (len(own) == 1 or own[1].startswith("-")):
-            return [*python, "worker", application, *self._queues(own, alias), *own[1:]]
-        return [*python, *own, "--app", application]
+        return command(own, application, lambda: self._queues(own, alias))
 
     def _queues(self, words: Sequence[str], alias: str) -> list[str]:
         """Return the queues of QUEUES as options, unless some are named."""
@@ -99,7 +90,3 @@ def _split(words: Sequence[str]) -> tuple[list[str], str]:
         else:
             own.append(word)
     return own, alias
-
-
-def _flags() -> list[str]:
-    return [f"-W{option}" for option in sys.warnoptions]
