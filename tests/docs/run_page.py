@@ -10,7 +10,7 @@ The word after the fence says what a block is:
     console               lines after `$ ` are run with `bash -e`; the others, if any, must be what they print
     text output           must be what the block before it printed
     toml, json            must parse
-    sql, text             shown, not run
+    sql, text, php, zig   shown, not run
 
 `bash no-run <reason>` and `console no-run <reason>` are not run.  `title="jobs.py"` also saves a block under
 that name.  In expected output, `...` stands for anything.  Every other tag is an error.
@@ -102,7 +102,7 @@ def _run(block, path, module, printed):
             _parse(tomllib.loads, block.code)
         case "json", ("", _, _):
             _parse(json.loads, block.code)
-        case "sql" | "text", ("", _, _):
+        case "sql" | "text" | "php" | "zig", ("", _, _):
             pass
         case _:
             tag = f"{block.language} {block.option}".strip()

@@ -14,11 +14,12 @@ from onward.contract.samples import MINUTE
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
+from tests.deploy import shipped
 from tests.servers.connecting import connected
 from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "postgres.md"
-ROLES = ("shop_owner", "shop_worker", "shop_producer")
+ROLES = ("shop_owner", "shop_worker", "shop_producer", "shop_scaler")
 DENIED = psycopg.errors.InsufficientPrivilege
 
 
@@ -192,6 +193,24 @@ class TestProducer:
 
         with pytest.raises(BackendMisconfigured, match="permission denied for table onward_jobs"):
             producer.enqueue([an_envelope(unique_key="k", unique_strategy="cancel_existing")])
+
+
+class TestScaler:
+    @pytest.mark.promise("S169")
+    def test_what_is_shipped_for_an_autoscaler_asks_with_its_rights_alone(self, granted, producer):
+        producer.enqueue([*some_envelopes(3, queue="mail"), an_envelope(), an_envelope(queue="elsewhere")])
+        _, scaled = shipped.documents("kubernetes/scaling.yaml")
+        (trigger,) = scaled["spec"]["triggers"]
+
+        with psycopg.connect(granted["shop_scaler"]) as connection:
+            assert connection.execute(trigger["metadata"]["query"]).fetchall() == [(4,)]
+
+    @pytest.mark.parametrize(
+        "statement", ["SELECT id FROM onward_jobs", "SELECT sealed FROM onward_jobs", "DELETE FROM onward_jobs"]
+    )
+    def test_it_can_do_nothing_else(self, granted, statement):
+        with psycopg.connect(granted["shop_scaler"]) as connection, pytest.raises(DENIED):
+            connection.execute(statement)
 
 
 class TestOutOfDate:

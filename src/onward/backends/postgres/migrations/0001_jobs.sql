@@ -321,3 +321,33 @@ CREATE TABLE onward_series (
     PRIMARY KEY (at, reporter),
     CHECK (at BETWEEN 0 AND 253402300799999999 AND width BETWEEN 0 AND 86400000000 AND reporter <> '')
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+-- How much work a queue has, for those who decide how many workers there are: the jobs that run and, unless it is paused, those
+-- that are due, up to 10000 of either.  Not all that is due is available: a worker's turn makes it so, and there may be no worker.
+-- Onward never calls it.  Its name, its argument and what it answers stay.
+CREATE FUNCTION onward_due(of_queue text) RETURNS bigint LANGUAGE sql STABLE
+    SET search_path FROM CURRENT                    -- whoever calls it need not have these tables in the path
+    SET enable_seqscan = off                        -- each branch walks its index and stops at its limit, whatever the planner
+    SET enable_bitmapscan = off                     -- believes of the table
+AS $$
+SELECT (SELECT count(*)
+          FROM ((SELECT 1 FROM onward_jobs
+                  WHERE queue = of_queue AND state = 'available' AND coalesce(lane, '') = '' LIMIT 10000)
+                 UNION ALL
+                (SELECT 1 FROM onward_jobs WHERE queue = of_queue AND state = 'available' AND lane <> '' LIMIT 10000)
+                 UNION ALL
+                (SELECT 1 FROM onward_jobs
+                  WHERE queue = of_queue AND booked IS NULL AND available_at <= (SELECT onward_now(NULL))
+                    AND state IN ('scheduled', 'retryable')
+                  LIMIT 10000)
+                 UNION ALL
+                (SELECT 1 FROM onward_jobs
+                  WHERE queue = of_queue AND booked AND available_at <= (SELECT onward_now(NULL))
+                    AND state IN ('scheduled', 'retryable')
+                  LIMIT 10000)
+                 LIMIT 10000) AS waiting
+         WHERE (SELECT paused_at FROM onward_queues WHERE name = of_queue) IS NULL)
+     + (SELECT count(*)
+          FROM (SELECT queue FROM onward_jobs WHERE state = 'executing' LIMIT 10000) AS running
+         WHERE queue = of_queue)
+$$;
