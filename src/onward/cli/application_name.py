@@ -52,7 +52,7 @@ class ApplicationName(NamedTuple):
         """Return the application from its module; call it first if it is a factory."""
         from onward.app import Onward
 
-        found = self._attribute(module)
+        found = self.attribute(module)
         if self.calls:
             found = self._made_by(found)
         elif not isinstance(found, Onward):
@@ -60,7 +60,8 @@ class ApplicationName(NamedTuple):
         assert isinstance(found, Onward)
         return found
 
-    def _attribute(self, module: Any) -> Any:
+    def attribute(self, module: Any) -> Any:
+        """Return what has this name, whatever it is."""
         found, walked = module, self.module
         for number, name in enumerate(self.path.split("."), start=1):
             try:

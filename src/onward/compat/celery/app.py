@@ -62,7 +62,9 @@ class Celery:
     ) -> None:
         for option in of_celery:
             if option not in _OF_CELERY:
-                raise OptionError(f"Celery(…) takes no {option!r} here{suggestion(option, (*_OF_CELERY, 'jobs', 'include'))}")
+                raise OptionError(
+                    f"Celery(…) takes no {option!r} here{suggestion(option, (*_OF_CELERY, 'jobs', 'include'))}"
+                )
         self.main = main
         self.conf = Conf()
         self.tasks: dict[str, Task] = {}
@@ -165,7 +167,9 @@ class Celery:
 
     # Calling
 
-    def using(self, task: Task, options: Mapping[str, Any], meta: Mapping[str, Any] | None = None) -> Job[..., Any, Any, Any]:
+    def using(
+        self, task: Task, options: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+    ) -> Job[..., Any, Any, Any]:
         """Return the job of a task with the options of a call."""
         job, said = self.job_of(task), using_options(options, self.conf.zone)
         if meta:
@@ -180,7 +184,7 @@ class Celery:
             return self.task_named(name).apply_async(args, kwargs, **options)
         check_call(name, options)
         payload = {"args": plain(list(args or ()), name), "kwargs": plain(dict(kwargs or {}), name)}
-        handle = self.onward.enqueue(name, payload, **using_options(options, self.conf.zone))  # type: ignore[misc]
+        handle = self.onward.enqueue(name, payload, **using_options(options, self.conf.zone))
         return AsyncResult(handle.id, app=self)
 
     def task_named(self, name: str) -> Task:
@@ -277,7 +281,9 @@ def _discover(packages: Sequence[str] | Callable[[], Sequence[str]] | None, rela
         try:
             from django.utils.module_loading import autodiscover_modules
         except ImportError:
-            raise OptionError("autodiscover_tasks() looks through Django's applications: name packages, ['shop']") from None
+            raise OptionError(
+                "autodiscover_tasks() looks through Django's applications: name packages, ['shop']"
+            ) from None
         autodiscover_modules(related_name)
         return
     for package in packages() if callable(packages) else packages:

@@ -47,14 +47,12 @@ class Part:
         """Enqueue it, these arguments before its own."""
         return self.apply_async(args, kwargs)
 
-    def apply_async(
-        self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
-    ) -> Any:
+    def apply_async(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Enqueue it as one flow."""
         for option in options:
             if option not in _OF_ALL:
                 raise OptionError(
-                    f"a canvas takes {', '.join(_OF_ALL)}, and no {option!r}: give it to a task of it, task.s().set({option}=…)"
+                    f"a canvas takes {', '.join(_OF_ALL)}, and no {option!r}: give it to a task, task.s().set({option}=…)"
                 )
         return _enqueued(self.clone(args, kwargs or {}), options)
 
@@ -194,7 +192,9 @@ class _Header:
         return chain(self._header, body).apply_async()
 
 
-def signature(task: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Signature:
+def signature(
+    task: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> Signature:
     """Return a call of a task, given as such or by name."""
     immutable = bool(options.pop("immutable", False))
     return Signature(task, args, kwargs, immutable=immutable, options=options)
@@ -285,7 +285,7 @@ class _Builder:
 def _alike(members: Sequence[Part]) -> bool:
     """Return whether these are calls of one task with the same options."""
     return all(isinstance(each, Signature) for each in members) and all(
-        (each.name, each.options, each.immutable) == (members[0].name, members[0].options, members[0].immutable)  # type: ignore[attr-defined]
+        (each.name, each.options, each.immutable) == (members[0].name, members[0].options, members[0].immutable)
         for each in members
     )
 

@@ -1,4 +1,4 @@
-"""Two systems at once: ``ONWARD_CELERY_TASKS="mail.*,reports.daily"`` says which tasks are Onward's; the others stay Celery's.
+"""Two systems at once: ``ONWARD_CELERY_TASKS="mail.*,reports.daily"`` says which tasks are Onward's; others stay Celery's.
 
 Unset, all of them are Onward's.  It is read where a task is declared, so going back is the same variable and a restart.
 """

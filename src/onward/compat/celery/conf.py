@@ -145,7 +145,9 @@ def _refuse_other_forms(name: str, value: Any) -> None:
     if name in ("accept_content", "result_accept_content") and set(value) - {"json", "application/json"}:
         raise OptionError(f"app.conf.{name} may hold 'json' and nothing else, not {value!r:.60}: pass plain data")
     if name == "enable_utc" and value is not True:
-        raise OptionError("app.conf.enable_utc is True here: instants are UTC, and timezone says how schedules are read")
+        raise OptionError(
+            "app.conf.enable_utc is True here: instants are UTC, and timezone says how schedules are read"
+        )
     if name == "task_routes":
         _check_routes(value)
 
@@ -157,6 +159,10 @@ def _check_routes(routes: Any) -> None:
             raise OptionError(f"app.conf.task_routes has names or patterns with a queue each, not {pair!r:.60}")
         said = {"queue": pair[1]} if isinstance(pair[1], str) else pair[1]
         if not isinstance(said, Mapping) or set(said) - {"queue", "priority"}:
-            raise OptionError(f"app.conf.task_routes[{pair[0]!r}] takes {{'queue': …, 'priority': …}}, not {said!r:.60}")
+            raise OptionError(
+                f"app.conf.task_routes[{pair[0]!r}] takes {{'queue': …, 'priority': …}}, not {said!r:.60}"
+            )
     if pairs is None and routes is not None:
-        raise OptionError("app.conf.task_routes is a table, {'mail.*': {'queue': 'mail'}}: a function cannot be read here")
+        raise OptionError(
+            "app.conf.task_routes is a table, {'mail.*': {'queue': 'mail'}}: a function cannot be read here"
+        )

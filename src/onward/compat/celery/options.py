@@ -119,8 +119,8 @@ def check_task(name: str, said: Mapping[str, Any]) -> None:
         _warn(f"task {name}: acks_late=False does not mean at most once here: a run whose worker dies is repeated")
     if said.get("time_limit") and said.get("soft_time_limit"):
         _warn(
-            f"task {name}: a run is interrupted at soft_time_limit and not killed at time_limit: give time_limit alone for a "
-            f"process of its own, which is killed"
+            f"task {name}: a run is interrupted at soft_time_limit and not killed at time_limit: give time_limit alone for "
+            f"a process of its own, which is killed"
         )
     for option in said.get("retry_kwargs") or {}:
         if option not in _OF_RETRIES:

@@ -35,8 +35,12 @@ class AsyncResult:
     """An enqueued task, by its id.  ``parent`` is what comes before it in a chain."""
 
     def __init__(
-        self, id: str, *, app: Celery | None = None, parent: AsyncResult | GroupResult | None = None
-    ) -> None:  # Celery's word
+        self,
+        id: str,  # noqa: A002  Celery's word
+        *,
+        app: Celery | None = None,
+        parent: AsyncResult | GroupResult | None = None,
+    ) -> None:
         self.id = id
         self.parent = parent
         self._app = app
@@ -147,7 +151,7 @@ class GroupResult:
 
     def __init__(
         self,
-        id: str,
+        id: str,  # noqa: A002  Celery's word
         results: Sequence[AsyncResult | GroupResult],
         parent: AsyncResult | GroupResult | None = None,
     ) -> None:
@@ -199,7 +203,7 @@ class GroupResult:
 
 
 def _as_exception(error: RunError, otherwise: Exception) -> Exception:
-    """Return an exception of the class that a run raised, if this process has loaded it.  Nothing is imported by its name."""
+    """Return an exception of the class that a run raised, if this process has loaded it; nothing is imported by name."""
     module, _, name = error.kind.rpartition(".")
     kind = getattr(builtins if not module else sys.modules.get(module), name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):

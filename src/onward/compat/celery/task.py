@@ -26,7 +26,9 @@ from onward.job.signals import Discard, Retry
 if TYPE_CHECKING:
     from onward.compat.celery.app import Celery
 
-__all__ = ["Request", "Task", "handler_of", "secret_places"]
+__all__ = ["TAKES_PAYLOAD", "Request", "Task", "handler_of", "secret_places"]
+
+TAKES_PAYLOAD = "onward_celery_payload"  # marks handlers whose arguments are those of a task, in a list and a table
 
 _context: ContextVar[JobContext | None] = ContextVar("onward_celery_context", default=None)
 
@@ -92,6 +94,11 @@ class Task:
     @property
     def app(self) -> Celery:
         return self._app or CURRENT.app
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters that a call fills."""
+        return list(self._signature.parameters)
 
     @property
     def max_retries(self) -> int | None:
@@ -167,6 +174,7 @@ class Task:
         args: Any = None,
         kwargs: Any = None,
         exc: BaseException | None = None,
+        *,
         throw: bool = True,
         eta: datetime | None = None,
         countdown: float | None = None,
@@ -196,7 +204,8 @@ class Task:
 
     def _wait(self, eta: datetime | None, countdown: float | None) -> float:
         if eta is not None:
-            return max(0.0, (aware(eta, self.app.conf.zone) - datetime.now(UTC)).total_seconds())
+            left: float = (aware(eta, self.app.conf.zone) - datetime.now(UTC)).total_seconds()
+            return max(0.0, left)
         return self.default_retry_delay if countdown is None else max(0.0, countdown)
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
@@ -249,7 +258,9 @@ def handler_of(task: Task) -> Callable[..., Any]:
         finally:
             _context.reset(token)
 
-    return arun if inspect.iscoroutinefunction(task.function) else run
+    handler: Any = arun if inspect.iscoroutinefunction(task.function) else run
+    setattr(handler, TAKES_PAYLOAD, True)
+    return cast("Callable[..., Any]", handler)
 
 
 def _returned(task: Task, ctx: JobContext, value: Any) -> Any:
@@ -264,16 +275,15 @@ def _returned(task: Task, ctx: JobContext, value: Any) -> Any:
 
 def secret_places(task: Task) -> list[str]:
     """Return where in the payload of a task arguments are that no page and no log shows, by their names."""
-    places = []
-    for number, parameter in enumerate(inspect.signature(task.function).parameters.values(), start=-task.said.get("bind", 0)):
-        if is_telling(parameter.name):
-            places += [place(["args", str(number)]), place(["kwargs", parameter.name])]
-    return places
+    telling = [(number, name) for number, name in enumerate(task.parameters) if is_telling(name)]
+    return [place(each) for number, name in telling for each in (["args", str(number)], ["kwargs", name])]
 
 
 def _without_self(function: Callable[..., Any], name: str) -> inspect.Signature:
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if not parameters:
-        raise OptionError(f"task {name}: bind=True gives the task as the first argument: write def {function.__name__}(self)")
+        raise OptionError(
+            f"task {name}: bind=True gives the task as the first argument: write def {function.__name__}(self)"
+        )
     return signature.replace(parameters=parameters[1:])
