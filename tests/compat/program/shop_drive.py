@@ -11,7 +11,7 @@ from celery import chain, chord, group, signature
 from celery.result import AsyncResult
 from shop_tasks import add, automatic, backing_off, broken, flaky, refusing, routed, slow, tireless, total, unpacked
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 def end_of(result):

@@ -2,8 +2,10 @@
 
 Tasks become jobs, `beat_schedule` becomes schedules, the canvas becomes flows.  What has no meaning here is refused where it
 is said, with the fix.  The modules have the names of Celery's, so that one replacement in the imports moves a program:
-`exceptions`, `result`, `schedules`, `utils.log`.
-Read `task`, then `options` (what each option becomes), `app`, `canvas` and `result`.
+`exceptions`, `result`, `schedules`, `utils`.
+Read `task`, with `plain` (what travels), then `options` (what each option becomes), `conf` and `app`, with `current`; then
+`canvas` with `feeding`, `result`, and `schedules` with `importing`.  `choosing` and `beside` are for two systems at once;
+`protocols` is what these ask of each other.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Celery:
     def _declare(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         name = _name_of(function, options, self.main)
         if not is_onwards(name):
-            return self.celery.task(**{**options, "name": name})(function)
+            return declared_by_celery(self.celery.task, function, {**options, "name": name})
         task = Task(function, name, options, self)
         _add(task, self.tasks)
         return task
@@ -144,7 +144,7 @@ class Celery:
         """Celery's own application, with the tasks and the entries of `beat_schedule` that stay there."""
         with self._lock:
             if self._beside is None:
-                self._beside = celery_app(self)
+                self._beside = celery_app(self.main, self.of_celery, self.conf)
             return self._beside
 
     def job_of(self, task: Task) -> Job[..., Any, Any, Any]:
@@ -180,16 +180,20 @@ class Celery:
         self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> AsyncResult:
         """Enqueue a task by its name, which another program may know."""
-        if name in self.tasks or name in CURRENT.shared:
+        if self.knows(name):
             return self.task_named(name).apply_async(args, kwargs, **options)
         check_call(name, options)
         payload = {"args": plain(list(args or ()), name), "kwargs": plain(dict(kwargs or {}), name)}
         handle = self.onward.enqueue(name, payload, **using_options(options, self.conf.zone))
         return AsyncResult(handle.id, app=self)
 
+    def knows(self, name: str) -> bool:
+        """Return whether a task of this name is declared here."""
+        return name in self.tasks or name in CURRENT.shared
+
     def task_named(self, name: str) -> Task:
         """Return the task of this name; raise if none is declared here."""
-        found = self.tasks.get(name) or CURRENT.shared.get(name)
+        found: Task | None = self.tasks.get(name) or CURRENT.shared.get(name)
         if found is None:
             known = [*self.tasks, *CURRENT.shared]
             hint = suggestion(name, known) if known else ""
@@ -249,7 +253,7 @@ def shared_task(function: Callable[..., Any] | None = None, /, **options: Any) -
 def _share(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     name = _name_of(function, options, None)
     if not is_onwards(name):
-        return declared_by_celery(celery_itself(name), function, {**options, "name": name})
+        return declared_by_celery(celery_itself(name).shared_task, function, {**options, "name": name})
     task = Task(function, name, options, None)
     _add(task, CURRENT.shared)
     return task

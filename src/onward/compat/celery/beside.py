@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onward.base.durations import seconds
 from onward.compat.celery.choosing import celery_itself, is_onwards
+from onward.compat.celery.conf import Conf
 from onward.compat.celery.schedules import Crontab
-
-if TYPE_CHECKING:
-    from onward.compat.celery.app import Celery
 
 __all__ = ["celery_app", "declared_by_celery"]
 
 
-def celery_app(app: Celery) -> Any:
+def celery_app(main: str | None, options: Mapping[str, Any], conf: Conf) -> Any:
     """Make Celery's own application with the same settings, and the entries of `beat_schedule` that stay there."""
-    celery = celery_itself(f"the tasks of {app.main}" if app.main else "tasks")
-    made = celery.Celery(app.main, **app.of_celery)
-    settings = dict(app.conf)
+    celery = celery_itself(f"tasks of {main}" if main else "tasks")
+    made = celery.Celery(main, **options)
+    settings = dict(conf)
     entries = settings.pop("beat_schedule", {})
     settings["beat_schedule"] = {
         name: {**entry, "schedule": _schedule(entry["schedule"])}
@@ -31,9 +29,9 @@ def celery_app(app: Celery) -> Any:
     return made
 
 
-def declared_by_celery(celery: Any, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-    """Make a function a shared task of Celery's."""
-    return celery.shared_task(**{name: value for name, value in options.items() if name != "onward"})(function)
+def declared_by_celery(decorator: Any, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Make a function a task of Celery's, by a decorator of its own, without what only Onward knows."""
+    return decorator(**{name: value for name, value in options.items() if name != "onward"})(function)
 
 
 def _schedule(given: Any) -> Any:

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onward.compat.celery import feeding
 from onward.compat.celery.current import CURRENT
 from onward.compat.celery.options import check_call
+from onward.compat.celery.protocols import OfApplication, OfTask
 from onward.compat.celery.result import AsyncResult, GroupResult
 from onward.errors import ArgumentError, OptionError
 
 if TYPE_CHECKING:
     from onward.client.flow_builder import FlowBuilder
     from onward.client.flow_source import FlowNode
-    from onward.compat.celery.app import Celery
-    from onward.compat.celery.task import Task
 
-__all__ = ["Chain", "Group", "Part", "Signature", "chain", "chord", "group", "signature"]
+__all__ = ["TaskChain", "TaskGroup", "CanvasPart", "Signature", "chain", "chord", "group", "signature"]
 
 Result = AsyncResult | GroupResult
 
@@ -40,7 +39,7 @@ _NOT_HERE = {
 }
 
 
-class Part:
+class CanvasPart:
     """What can stand in a chain: a signature, a chain or a group."""
 
     def delay(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,19 +55,19 @@ class Part:
                 )
         return _enqueued(self.clone(args, kwargs or {}), options)
 
-    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Part:
+    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> CanvasPart:
         """Return a copy, with these arguments before its own."""
         raise NotImplementedError
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CanvasPart]:
         """Return what a chain is made of; of anything else, itself."""
         return [self]
 
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         """Return the application of its first task."""
         raise NotImplementedError
 
-    def __or__(self, other: Any) -> Chain:
+    def __or__(self, other: Any) -> TaskChain:
         return chain(self, other)
 
     def __getattr__(self, name: str) -> Any:
@@ -77,12 +76,12 @@ class Part:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
 
-class Signature(Part):
+class Signature(CanvasPart):
     """A call of a task that is not made yet."""
 
     def __init__(
         self,
-        task: Task | str,
+        task: OfTask | str,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
@@ -121,58 +120,63 @@ class Signature(Part):
         """Enqueue the call."""
         call = self.clone(args, kwargs)
         said = {**self.options, **options}
-        if isinstance(call.task, str) and call.task not in self.app().tasks:
-            return self.app().send_task(call.task, call.args, call.kwargs, **said)
-        return self.found().apply_async(call.args, call.kwargs, **said)
+        if isinstance(call.task, str) and not self.app().knows(call.task):
+            sent: AsyncResult = self.app().send_task(call.task, call.args, call.kwargs, **said)
+            return sent
+        made: AsyncResult = self.found().apply_async(call.args, call.kwargs, **said)
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the task here, without a store."""
         call = self.clone(args, kwargs)
         return self.found()(*call.args, **call.kwargs)
 
-    def found(self) -> Task:
+    def found(self) -> OfTask:
         """Return the task itself; raise if only its name is known."""
-        return self.app().task_named(self.task) if isinstance(self.task, str) else self.task
+        if not isinstance(self.task, str):
+            return self.task
+        found: OfTask = self.app().task_named(self.task)
+        return found
 
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         return CURRENT.app if isinstance(self.task, str) else self.task.app
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}{self.args!r}>"
 
 
-class Chain(Part):
+class TaskChain(CanvasPart):
     """Parts that come one after the other."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[CanvasPart]) -> None:
         if not parts:
             raise ArgumentError("a chain has no tasks: give it signatures, chain(add.s(1, 2), add.s(3))")
         self._parts = list(parts)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CanvasPart]:
         return self._parts
 
-    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Chain:
+    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> TaskChain:
         first, *others = self._parts
-        return Chain([first.clone(args, kwargs), *others])
+        return TaskChain([first.clone(args, kwargs), *others])
 
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         return self._parts[0].app()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.apply_async(args, kwargs)
 
 
-class Group(Part):
+class TaskGroup(CanvasPart):
     """Parts that run side by side."""
 
-    def __init__(self, members: Sequence[Part]) -> None:
+    def __init__(self, members: Sequence[CanvasPart]) -> None:
         self.members = list(members)
 
-    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Group:
-        return Group([each.clone(args, kwargs) for each in self.members])
+    def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> TaskGroup:
+        return TaskGroup([each.clone(args, kwargs) for each in self.members])
 
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         return self.members[0].app() if self.members else CURRENT.app
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -185,7 +189,7 @@ class Group(Part):
 class _Header:
     """A chord without its body: ``chord(header)(body)``."""
 
-    def __init__(self, header: Group) -> None:
+    def __init__(self, header: TaskGroup) -> None:
         self._header = header
 
     def __call__(self, body: Signature) -> Any:
@@ -200,27 +204,27 @@ def signature(
     return Signature(task, args, kwargs, immutable=immutable, options=options)
 
 
-def chain(*parts: Any) -> Chain:
+def chain(*parts: Any) -> TaskChain:
     """Return parts that come one after the other; chains among them are taken apart."""
-    return Chain([each for part in _parts_of(parts) for each in part.parts()])
+    return TaskChain([each for part in _parts_of(parts) for each in part.parts()])
 
 
-def group(*members: Any) -> Group:
+def group(*members: Any) -> TaskGroup:
     """Return parts that run side by side."""
-    return Group(_parts_of(members))
+    return TaskGroup(_parts_of(members))
 
 
 def chord(header: Any, body: Signature | None = None) -> Any:
     """Return a group and what comes after all of it; or, without a body, a function that takes it and enqueues both."""
-    made = header if isinstance(header, Group) else group(header)
+    made = header if isinstance(header, TaskGroup) else group(header)
     return _Header(made) if body is None else chain(made, body)
 
 
-def _parts_of(given: tuple[Any, ...]) -> list[Part]:
-    one = given[0] if len(given) == 1 and not isinstance(given[0], Part) else given
+def _parts_of(given: tuple[Any, ...]) -> list[CanvasPart]:
+    one = given[0] if len(given) == 1 and not isinstance(given[0], CanvasPart) else given
     found = list(one) if isinstance(one, Iterable) else [one]
     for each in found:
-        if not isinstance(each, Part):
+        if not isinstance(each, CanvasPart):
             raise ArgumentError(f"a canvas is made of signatures, such as add.s(1, 2), not {each!r:.60}")
     return found
 
@@ -245,25 +249,25 @@ class _Steps(NamedTuple):
 class _Builder:
     """Adds the parts of a canvas to a flow."""
 
-    def __init__(self, app: Celery, flow: FlowBuilder, options: Mapping[str, Any]) -> None:
+    def __init__(self, app: OfApplication, flow: FlowBuilder, options: Mapping[str, Any]) -> None:
         self._app = app
         self._flow = flow
         self._options = options
 
-    def add(self, part: Part, before: _Built) -> list[_Built]:
+    def add(self, part: CanvasPart, before: _Built) -> list[_Built]:
         """Add a part behind others; return what each step of it built."""
-        if isinstance(part, Chain):
+        if isinstance(part, TaskChain):
             built = []
             for each in part.parts():
                 built += self.add(each, before)
                 before = built[-1]
             return built
-        if isinstance(part, Group):
+        if isinstance(part, TaskGroup):
             return [self._group(part, before)]
         assert isinstance(part, Signature)
         return [self._calls([part], before)]
 
-    def _group(self, part: Group, before: _Built) -> _Built:
+    def _group(self, part: TaskGroup, before: _Built) -> _Built:
         if part.members and _alike(part.members):
             return self._calls(part.members, before, many=True)
         members = [self.add(each, before) for each in part.members]
@@ -282,7 +286,7 @@ class _Builder:
         return _Built((node,), {"all": node.name}, [(node.name, place) for place in range(len(members))])
 
 
-def _alike(members: Sequence[Part]) -> bool:
+def _alike(members: Sequence[CanvasPart]) -> bool:
     """Return whether these are calls of one task with the same options."""
     return all(isinstance(each, Signature) for each in members) and all(
         (each.name, each.options, each.immutable) == (members[0].name, members[0].options, members[0].immutable)
@@ -290,12 +294,12 @@ def _alike(members: Sequence[Part]) -> bool:
     )
 
 
-def _enqueued(part: Part, options: Mapping[str, Any]) -> Result:
+def _enqueued(part: CanvasPart, options: Mapping[str, Any]) -> Result:
     """Store a canvas as a flow, and return the result of its last part, with those before it as parents."""
-    if isinstance(part, Group) and not part.members:
+    if isinstance(part, TaskGroup) and not part.members:
         return GroupResult("", [])
     app = part.app()
-    name = "celery.group" if isinstance(part, Group) else "celery.chain"
+    name = "celery.group" if isinstance(part, TaskGroup) else "celery.chain"
     flow = app.onward.flow(name)
     built = _Builder(app, flow, options).add(part, _Built((), None, None))
     ids: dict[str, list[str]] = defaultdict(list)
@@ -308,7 +312,7 @@ def _enqueued(part: Part, options: Mapping[str, Any]) -> Result:
 class _Results:
     """Makes results of the places where they are."""
 
-    def __init__(self, app: Celery, flow: str, ids: Mapping[str, list[str]]) -> None:
+    def __init__(self, app: OfApplication, flow: str, ids: Mapping[str, list[str]]) -> None:
         self._app = app
         self._flow = flow
         self._ids = ids

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from onward.compat.celery.app import Celery
-    from onward.compat.celery.task import Task
+from onward.compat.celery.protocols import OfApplication
 
 __all__ = ["CURRENT"]
 
@@ -17,13 +15,13 @@ class Current:
     """The newest application, and the tasks that were shared with all of them."""
 
     def __init__(self) -> None:
-        self.make: Callable[[], Celery] | None = None  # makes one where a program makes none
-        self.shared: dict[str, Task] = {}
-        self._app: Celery | None = None
+        self.make: Callable[[], OfApplication] | None = None  # makes one where a program makes none
+        self.shared: dict[str, Any] = {}
+        self._app: OfApplication | None = None
         self._lock = threading.RLock()
 
     @property
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         """The application that was made last; made now, with Onward's settings, if there is none."""
         with self._lock:
             if self._app is None:
@@ -31,7 +29,7 @@ class Current:
                 self._app = self.make()
             return self._app
 
-    def set(self, app: Celery | None) -> None:
+    def set(self, app: OfApplication | None) -> None:
         with self._lock:
             self._app = app
 

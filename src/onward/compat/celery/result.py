@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from onward.client.record import JobRecord, RunError
 from onward.compat.celery.current import CURRENT
+from onward.compat.celery.protocols import OfApplication
 from onward.errors import ArgumentError, JobCancelledError, JobDiscardedError, JobNotFound
 from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.client.bound_job import JobHandle
-    from onward.compat.celery.app import Celery
 
 __all__ = ["AsyncResult", "GroupResult"]
 
@@ -38,7 +38,7 @@ class AsyncResult:
         self,
         id: str,  # noqa: A002  Celery's word
         *,
-        app: Celery | None = None,
+        app: OfApplication | None = None,
         parent: AsyncResult | GroupResult | None = None,
     ) -> None:
         self.id = id

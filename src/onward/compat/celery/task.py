@@ -17,16 +17,14 @@ from onward.compat.celery.current import CURRENT
 from onward.compat.celery.exceptions import Ignore, MaxRetriesExceededError
 from onward.compat.celery.options import aware, check_call, check_task
 from onward.compat.celery.plain import plain
+from onward.compat.celery.protocols import OfApplication
 from onward.compat.celery.result import AsyncResult
 from onward.errors import ArgumentError, OptionError
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.secrets import is_telling, place
 from onward.job.signals import Discard, Retry
 
-if TYPE_CHECKING:
-    from onward.compat.celery.app import Celery
-
-__all__ = ["TAKES_PAYLOAD", "Request", "Task", "handler_of", "secret_places"]
+__all__ = ["TAKES_PAYLOAD", "TaskRequest", "Task", "handler_of", "secret_places"]
 
 TAKES_PAYLOAD = "onward_celery_payload"  # marks handlers whose arguments are those of a task, in a list and a table
 
@@ -48,7 +46,7 @@ _NOT_HERE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TaskRequest:
     """What a task knows of its run: ``self.request``."""
 
     id: str | None = None
@@ -59,7 +57,7 @@ class Request:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ctx: JobContext | None) -> Request:
+    def of(cls, ctx: JobContext | None) -> TaskRequest:
         if ctx is None:
             return cls()
         return cls(
@@ -75,7 +73,9 @@ class Request:
 class Task:
     """A function that can also be enqueued, in Celery's words.  ``app.task`` and ``shared_task`` make it."""
 
-    def __init__(self, function: Callable[..., Any], name: str, said: Mapping[str, Any], app: Celery | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, said: Mapping[str, Any], app: OfApplication | None
+    ) -> None:
         check_task(name, said)
         self.name = name
         self.said = dict(said)
@@ -92,7 +92,7 @@ class Task:
         )
 
     @property
-    def app(self) -> Celery:
+    def app(self) -> OfApplication:
         return self._app or CURRENT.app
 
     @property
@@ -114,9 +114,9 @@ class Task:
         return bool(self.said.get("ignore_result", self.app.conf.task_ignore_result))
 
     @property
-    def request(self) -> Request:
+    def request(self) -> TaskRequest:
         """What is known of the run; of a plain call, that it is one."""
-        return Request.of(_context.get())
+        return TaskRequest.of(_context.get())
 
     @property
     def onward(self) -> JobContext:

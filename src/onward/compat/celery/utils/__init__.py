@@ -1,1 +1,1 @@
-"""Celery's helpers that tasks import."""
+"""Celery's helpers that tasks import: `log`."""
