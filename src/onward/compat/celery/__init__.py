@@ -1,7 +1,7 @@
 """Celery's words on Onward: ``from onward.compat.celery import Celery, shared_task`` in place of ``from celery import …``.
 
-Tasks become jobs, `beat_schedule` becomes schedules, the canvas becomes flows.  What has no meaning here is refused where it
-is said, with the fix.  The modules have the names of Celery's, so that one replacement in the imports moves a program:
+Tasks become jobs, ``beat_schedule`` becomes schedules, the canvas becomes flows.  What has no meaning here is refused where
+it is said, with the fix.  The modules have the names of Celery's, so that one replacement in the imports moves a program:
 `exceptions`, `result`, `schedules`, `utils`.
 Read `task`, with `plain` (what travels), then `options` (what each option becomes), `conf` and `app`, with `current`; then
 `canvas` with `feeding`, `result`, and `schedules` with `importing`.  `choosing` and `beside` are for two systems at once;

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onward.client.flow_builder import FlowBuilder
     from onward.client.flow_source import FlowNode
 
-__all__ = ["TaskChain", "TaskGroup", "CanvasPart", "Signature", "chain", "chord", "group", "signature"]
+__all__ = ["CanvasPart", "Signature", "TaskChain", "TaskGroup", "chain", "chord", "group", "signature"]
 
 Result = AsyncResult | GroupResult
 

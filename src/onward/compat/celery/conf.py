@@ -9,7 +9,7 @@ from typing import Any
 from onward.base.names import matcher, suggestion
 from onward.errors import OptionError
 
-__all__ = ["SETTINGS", "Conf"]
+__all__ = ["OF_CELERY", "REFUSED_SETTINGS", "SETTINGS", "Conf"]
 
 SETTINGS = {
     "beat_schedule": "schedules, declared by the code",
@@ -41,7 +41,7 @@ SETTINGS = {
     "task_remote_tracebacks": "nothing to do",
     "task_create_missing_queues": "nothing to do: a queue exists as soon as a job is in it",
 }
-REFUSED = {
+REFUSED_SETTINGS = {
     "task_annotations": "give the options to the tasks",
     "task_compression": "keep large data elsewhere and pass a reference",
     "task_queues": "give queues to tasks, or to task_routes; `onward worker --queues` says what is served",
@@ -49,7 +49,7 @@ REFUSED = {
     "task_default_routing_key": "write task_default_queue",
 }
 # Of Celery's broker, results and processes: for tasks that stay with Celery.  Onward has its own settings.
-_OF_CELERY = (
+OF_CELERY = (
     *("broker_", "result_", "worker_", "redis_", "database_", "event_", "control_", "cache_", "mongodb_", "beat_"),
     *("elasticsearch_", "cassandra_", "s3_", "azureblockblob_", "couchbase_", "gcs_", "arangodb_", "cosmosdbsql_"),
 )
@@ -72,9 +72,9 @@ class Conf(MutableMapping[str, Any]):
         object.__setattr__(self, "_values", {})
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name in REFUSED:
-            raise OptionError(f"app.conf.{name} has no meaning here: {REFUSED[name]}")
-        if name not in SETTINGS and not name.startswith(_OF_CELERY):
+        if name in REFUSED_SETTINGS:
+            raise OptionError(f"app.conf.{name} has no meaning here: {REFUSED_SETTINGS[name]}")
+        if name not in SETTINGS and not name.startswith(OF_CELERY):
             raise OptionError(f"app.conf has no setting {name!r:.60}{suggestion(name, SETTINGS)}")
         _refuse_other_forms(name, value)
         self._values[name] = value
@@ -94,7 +94,7 @@ class Conf(MutableMapping[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in self._values:
             return self._values[name]
-        if name in SETTINGS or name.startswith(_OF_CELERY):
+        if name in SETTINGS or name.startswith(OF_CELERY):
             return {} if name == "beat_schedule" else None
         raise AttributeError(f"app.conf has no setting {name!r}")
 
@@ -136,7 +136,7 @@ class Conf(MutableMapping[str, Any]):
 
 def _known(name: str) -> tuple[str, ...]:
     """Return the name itself if it is one of Celery's: a module of settings may have names of its own."""
-    return (name,) if name in SETTINGS or name in REFUSED or name.startswith(_OF_CELERY) else ()
+    return (name,) if name in SETTINGS or name in REFUSED_SETTINGS or name.startswith(OF_CELERY) else ()
 
 
 def _refuse_other_forms(name: str, value: Any) -> None:

@@ -24,7 +24,7 @@ from onward.job.context import AsyncJobContext, JobContext
 from onward.job.secrets import is_telling, place
 from onward.job.signals import Discard, Retry
 
-__all__ = ["TAKES_PAYLOAD", "TaskRequest", "Task", "handler_of", "secret_places"]
+__all__ = ["TAKES_PAYLOAD", "Task", "TaskRequest", "handler_of", "secret_places"]
 
 TAKES_PAYLOAD = "onward_celery_payload"  # marks handlers whose arguments are those of a task, in a list and a table
 
