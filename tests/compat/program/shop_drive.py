@@ -9,7 +9,20 @@ from pathlib import Path
 import shop_app  # noqa: F401
 from celery import chain, chord, group, signature
 from celery.result import AsyncResult
-from shop_tasks import add, automatic, backing_off, broken, flaky, refusing, routed, slow, tireless, total, unpacked
+from shop_tasks import (
+    add,
+    automatic,
+    backing_off,
+    broken,
+    confined,
+    flaky,
+    refusing,
+    routed,
+    slow,
+    tireless,
+    total,
+    unpacked,
+)
 
 PATIENCE = 120
 
@@ -44,6 +57,7 @@ def main():
         "refusing": refusing.delay(),
         "backing off": backing_off.delay(),
         "broken": broken.delay(),
+        "confined": confined.delay({"there": 1}),
         "routed": routed.delay(),
         "slow": slow.delay(),
         "unpacked": unpacked.delay((1, 2), "x", key={"deep": [1.5, None, True]}),

@@ -74,6 +74,13 @@ def broken():
     raise Unavailable("out of order")
 
 
+@shared_task(time_limit=60)
+def confined(table):
+    """Run in a process that is killed at its limit."""
+    ran("confined")
+    return table["missing"]
+
+
 @shared_task(bind=True)
 def routed(self):
     return self.request.delivery_info["routing_key"]

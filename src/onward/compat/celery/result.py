@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +210,7 @@ def _as_exception(error: RunError, otherwise: Exception) -> Exception:
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return otherwise
     try:
-        return kind(error.message)
+        # A KeyError is told by the key as Python writes it.
+        return kind(literal_eval(error.message) if issubclass(kind, KeyError) else error.message)
     except Exception:  # noqa: BLE001  its constructor takes something else
         return otherwise
