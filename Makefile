@@ -76,6 +76,7 @@ check-pages:
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
 	$(BIN)/python -m tools.metrics_reference check
+	$(BIN)/python -m tools.celery_reference check
 	$(BIN)/python -m tools.backend_contract check
 	$(BIN)/python -m tools.web_build check
 	$(BIN)/python -m tools.web_types check
@@ -93,6 +94,7 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
 	$(BIN)/python -m tools.metrics_reference write
+	$(BIN)/python -m tools.celery_reference write
 	$(BIN)/python -m tools.backend_contract write
 	$(BIN)/python -m tools.web_types write
 

@@ -35,6 +35,7 @@ GATE = "src/onward/operate/deploy"
 CHECKS = "tests/application/test_check_deploy.py"
 OPERATE = "src/onward/operate"
 WEB = "src/onward/web"
+COMPAT = "src/onward/compat"
 HEALTH = f"{OPERATE}/health"
 OF_HEALTH = "tests/operate/test_health.py"
 CANARY = "tests/application/test_canary.py"
@@ -3308,5 +3309,35 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the dashboard takes a ticket that was changed",
         (Edit(f"{WEB}/tickets.py", "if not hmac.compare_digest(signature, self._signature(data)):", "if not data:"),),
         ("tests/web/test_bulk.py::test_a_ticket_is_for_who_saw_it_for_five_minutes_and_as_it_was",),
+    ),
+    Mutant(
+        "M380",
+        "a task of Celery's is retried after exceptions that it does not list",
+        (
+            Edit(
+                f"{COMPAT}/celery/options.py",
+                '"retry_on": tuple(said.get("autoretry_for") or ()),',
+                '"retry_on": tuple(said.get("autoretry_for") or ()) or None,',
+            ),
+        ),
+        ("tests/compat/test_tasks.py::TestRetries::test_only_what_is_listed_is_retried",),
+    ),
+    Mutant(
+        "M381",
+        "an immutable link of a chain takes the result of the one before it",
+        (Edit(f"{COMPAT}/celery/canvas.py", "None if first.immutable else before.feed", "before.feed"),),
+        ("tests/compat/test_canvas.py::test_each_part_takes_the_result_of_the_one_before_it",),
+    ),
+    Mutant(
+        "M382",
+        "a task of Celery's that asks for fewer retries gets all of them",
+        (
+            Edit(
+                f"{COMPAT}/celery/task.py",
+                "if ctx.attempt > (ctx.max_retries if max_retries is None else max_retries):",
+                "if ctx.attempt > ctx.max_retries:",
+            ),
+        ),
+        ("tests/compat/test_tasks.py::TestRetries::test_fewer_retries_can_be_asked_for",),
     ),
 )

@@ -47,7 +47,8 @@ _NOT_IN_ENVIRONMENT = ("retention", "queue_retry", "queue_late_after")  # tables
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
 )
-_OF_COMMANDS = {"ONWARD_BY", "ONWARD_WEB_TOKEN"}  # who acts on the command line; what opens the dashboard
+# Who acts on the command line; what opens the dashboard; which of Celery's tasks are Onward's.
+_OF_COMMANDS = {"ONWARD_BY", "ONWARD_WEB_TOKEN", "ONWARD_CELERY_TASKS"}
 _told: set[str] = set()  # variables that this process has logged
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from onward.app import Onward
 
-__all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing"]
+__all__ = ["given", "load", "load_value", "on_new_store", "on_store", "refuse_missing"]
 
 StoreCommand = Callable[["Onward", "Namespace"], int]
 
@@ -58,6 +58,12 @@ def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) ->
         for each in imports:
             _import(each, name)
         return place.find(module)
+
+
+def load_value(name: str) -> Any:
+    """Import what is named as applications are, and is none of Onward's."""
+    place = ApplicationName.parse(name)
+    return place.attribute(_import(place.module, name))
 
 
 def _run(run: StoreCommand, args: Namespace, *, creates: bool) -> int:

@@ -55,7 +55,7 @@ class ApplicationName(NamedTuple):
         """Return the application from its module; call it first if it is a factory."""
         from onward.app import Onward
 
-        found = self._attribute(module)
+        found = self.attribute(module)
         if self.calls:
             return self._made_by(found)
         application = _kept_in(found)
@@ -63,7 +63,8 @@ class ApplicationName(NamedTuple):
             raise self._refused(module, found)
         return application
 
-    def _attribute(self, module: Any) -> Any:
+    def attribute(self, module: Any) -> Any:
+        """Return what has this name, whatever it is."""
         found, walked = module, self.module
         for number, name in enumerate(self.path.split("."), start=1):
             try:

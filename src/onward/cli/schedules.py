@@ -14,6 +14,7 @@ from onward.cli.acting import ACTING, acting
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
+from onward.cli.schedule_import import IMPORT
 from onward.cli.table import Column
 from onward.cli.times import ago, stamp
 
@@ -239,5 +240,6 @@ GROUP = Group(
                 _number(20),
             ),
         ),
+        IMPORT,
     ),
 )

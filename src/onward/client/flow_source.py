@@ -7,12 +7,13 @@ from typing import Any, Generic, TypeVar
 
 from onward.backend import Backend, Enqueued, Envelope, FlowRow, Inspection, KeepsFlows, Query, StoredJob
 from onward.base.failure import storable
-from onward.base.names import job_name
+from onward.base.names import job_name, suggestion
 from onward.client.auditing import Auditor
 from onward.client.bound_job import Call, HandleSource, Job
 from onward.client.client import Client
 from onward.errors import ArgumentError, FlowError, FlowNotFound, InvalidName, OptionError, Unsupported
 from onward.job.arguments import decode_result
+from onward.job.registry import FunctionEntry
 from onward.job.states import State
 from onward.security.note_seals import NoteSeals
 
@@ -76,6 +77,14 @@ class FlowSource:
         entry = self.client.letters.registry.of_function(job) if callable(job) else None
         if entry is None:
             raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job")
+        return Job(entry, self.client, self.handles)
+
+    def named(self, name: str) -> Job[..., Any, Any, Any]:
+        """Return the job of this name; raise if this application makes none of a function."""
+        entry = self.client.letters.registry.find(name)
+        if not isinstance(entry, FunctionEntry):
+            known = suggestion(name, names) if (names := list(self.client.letters.registry)) else ""
+            raise ArgumentError(f"there is no job {name!r:.80} in this application{known}")
         return Job(entry, self.client, self.handles)
 
     def call(

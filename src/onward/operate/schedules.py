@@ -23,7 +23,7 @@ from onward.base.durations import Duration
 from onward.base.names import suggestion
 from onward.client.auditing import Auditor, Draft
 from onward.client.booking import Booker, booked_ids
-from onward.client.bound_job import Call, JobHandle
+from onward.client.bound_job import Call, Job, JobHandle
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_handle import FlowHandle
 from onward.client.flow_source import FlowSource
@@ -110,6 +110,10 @@ class ScheduleControl:
         self._auditor = auditor
 
     # Making and changing at run time
+
+    def job_named(self, name: str) -> Job[..., Any, Any, Any]:
+        """Return the job of this name, to call in a schedule; raise if this application has none."""
+        return self._flows.named(name)
 
     def create(
         self,

@@ -1,0 +1,1 @@
+"""Celery's helpers that tasks import: `log`."""
