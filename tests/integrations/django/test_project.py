@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -70,3 +72,18 @@ class TestWrongSettings:
 
         assert process.returncode == 2
         assert "no alias 'nowhere' in TASKS" in printed
+
+    def test_an_attribute_that_the_project_lacks_is_not_taken_for_missing_jobs(self, sqlite_project):
+        (sqlite_project.folder / "broken_settings.py").write_text("None.nothing")
+        told = {"DJANGO_SETTINGS_MODULE": "broken_settings", "PYTHONPATH": str(sqlite_project.folder)}
+
+        ran = subprocess.run(
+            [sys.executable, "-m", "onward", "job", "list", "--app", "onward.integrations.django.app:jobs"],
+            env={**sqlite_project.environment, **told},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert ran.returncode != 0
+        assert "'NoneType' object has no attribute 'nothing'" in ran.stderr

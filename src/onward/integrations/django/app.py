@@ -23,8 +23,11 @@ def _application(alias: str) -> Onward:
     import django
     from django.utils.module_loading import autodiscover_modules
 
-    django.setup()
-    autodiscover_modules("tasks")
+    try:
+        django.setup()
+        autodiscover_modules("tasks")
+    except AttributeError as error:  # of the project: passed on, it would say that there are no `jobs` here
+        raise RuntimeError(f"AttributeError: {error}") from error
     from onward.integrations.django.backend import OnwardBackend
     from onward.integrations.django.versions import task_backends
 
