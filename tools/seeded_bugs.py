@@ -3311,6 +3311,47 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/web/test_bulk.py::test_a_ticket_is_for_who_saw_it_for_five_minutes_and_as_it_was",),
     ),
     Mutant(
+        "M375",
+        "the dashboard shows secrets among the results of jobs",
+        (Edit(f"{WEB}/views.py", "json_text(masked(record.result))", "json_text(record.result)"),),
+        ("tests/web/test_data.py::test_no_route_tells_a_secret[sqlite]",),
+    ),
+    Mutant(
+        "M376",
+        "why names a pause before the time at which a job is due",
+        (
+            Edit(
+                f"{OPERATE}/why/rules.py",
+                "    waiting.not_due,\n    due.paused,\n",
+                "    due.paused,\n    waiting.not_due,\n",
+            ),
+        ),
+        (f"{WHY}::test_the_obstacles_behind_the_first_are_named",),
+    ),
+    Mutant(
+        "M377",
+        "a person who sees one queue is told why a job of no queue is gone",
+        (Edit(f"{WEB}/asking.py", "if job_id is None or self.user.queues is not None:", "if job_id is None:"),),
+        ("tests/web/test_roles.py::test_a_person_of_one_queue_sees_and_changes_no_other",),
+    ),
+    Mutant(
+        "M378",
+        "events that were dropped in a minute are told in the next one, too",
+        (Edit(f"{OPERATE}/series/sampling.py", "get(_DROPPED, 0)", "get(_DROPPED, 0) and self._events_dropped()"),),
+        ("tests/operate/series/test_sampling.py::test_a_sample_has_what_was_counted_in_its_minute",),
+    ),
+    Mutant(
+        "M379",
+        "the supervisor does not send how many events were dropped",
+        (Edit("src/onward/supervisor/store_thread.py", ", dropped=self._processes.events_dropped", ""),),
+        (
+            (
+                "tests/supervisor/test_store_thread.py::TestSamples"
+                "::test_the_first_renewal_of_a_round_brings_what_the_processes_have_counted"
+            ),
+        ),
+    ),
+    Mutant(
         "M380",
         "a task of Celery's is retried after exceptions that it does not list",
         (

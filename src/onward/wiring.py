@@ -116,7 +116,9 @@ class Parts:
         self._make_triage()
         self._make_engine()
         self._make_runner()
-        self._samples = sampling(self.backend, self.metrics.numbers, self.settings, self.clock)
+        self._samples = sampling(
+            self.backend, self.metrics.numbers, self.settings, self.clock, dropped=lambda: self.telemetry.dropped
+        )
 
     def _make_producer(self) -> None:
         settings = self.settings

@@ -289,7 +289,22 @@ class TestStories:
         passes("builds")
         assert old.wait(30) == 0
 
-    def test_samples(self, jobs, app, worker, sql, does_not_pass, type_fix, passes, eventually):
+    def test_keys(self, jobs, app, onward, worker, monkeypatch, does_not_pass, type_fix, passes, eventually):
+        old, new = (onward("keys", "new", "--id", name).out.strip() for name in ("k1", "k2"))
+        monkeypatch.setenv("ONWARD_SIGNING_KEYS", old)
+        lacks = worker(app)
+        eventually(lambda: len(jobs.sessions()) == 1)
+        monkeypatch.setenv("ONWARD_SIGNING_KEYS", f"{new},{old}")
+
+        type_fix(does_not_pass("keys", "fail"))
+
+        assert lacks.wait(30) == 0
+        worker(app)  # by what has started it before, with the key
+        eventually(lambda: len(jobs.sessions()) == 1)
+        passes("keys")
+
+    def test_samples(self, jobs, shop, url, worker, sql, does_not_pass, type_fix, passes, eventually):
+        app = shop(url, APP.replace("{url!r}", "{url!r}, lease_for=3"))  # it renews every second
         sql("CREATE TRIGGER refuse BEFORE INSERT ON onward_series BEGIN SELECT raise(ABORT, 'refused'); END")
         silent = worker(app)
         eventually(lambda: len(jobs.sessions()) == 1)
@@ -301,7 +316,7 @@ class TestStories:
 
         assert silent.wait(30) == 0
         worker(app)
-        eventually(lambda: sql("SELECT count(*) FROM onward_series") != [(0,)])
+        eventually(lambda: len(jobs.sessions()) == 1)
         self.long_ago(sql)
         passes("samples")
 

@@ -3,13 +3,17 @@
 import asyncio
 import json
 import shlex
+from contextlib import suppress
+from datetime import datetime
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from onward.operate.why.explaining import Explainer
 from onward.operate.why.reason import CODES
-from tests.operate.test_why import STORIES
+from onward.web import Dashboard, Token
+from tests.operate.why_stories import Application, tell
+from tests.web.asking import PEOPLE, Client
 
 
 @pytest.fixture
@@ -69,22 +73,57 @@ def test_what_it_advises_for_a_dead_job_can_be_typed(onward, jobs):
     assert "replayed" in typed.out
 
 
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """One job for every reason, in one store."""
+    path = tmp_path_factory.mktemp("stories") / "jobs.db"
+    ids, instant = tell(path)
+    return SimpleNamespace(path=path, ids=ids, instant=instant)
+
+
+STOOD_STILL = """\
+from datetime import datetime
+from tests.operate.why_stories import Application
+
+jobs = Application({url[0]!r}, datetime.fromisoformat({url[1]!r})).jobs
+"""
+
+
 @pytest.mark.promise("S130")
 @pytest.mark.parametrize("code", CODES)
-def test_every_reason_is_the_same_in_the_api_and_on_the_command_line(onward, jobs, late, monkeypatch, code):
-    case = STORIES[code]()
-    monkeypatch.setattr(Explainer, "case", lambda *_: case)
-    said = jobs.why(late.id)
+def test_every_reason_is_the_same_in_code_in_the_api_and_on_the_command_line(onward, shop, stories, code):
+    job_id = stories.ids[code]
+    first, second = (shop((str(stories.path), stories.instant.isoformat()), STOOD_STILL) for _ in range(2))
 
-    (told,) = onward("why", late.id, "--json").json
-    read = onward("why", late.id).out
+    (told,) = onward("--app", first, "why", job_id, "--json").json
+    read = onward("--app", second, "why", job_id).out
+    with Application(stories.path, stories.instant).jobs as jobs:
+        said, awaited = jobs.why(job_id), asyncio.run(jobs.awhy(job_id))
+        ask = Client(Dashboard(jobs, auth=Token(PEOPLE)))
+        answered = ask.get(f"jobs/{job_id}/why")
+        shown = ask.get(f"jobs/{job_id}", status=404 if code == "gone" else 200)
 
     assert said.code == code
-    assert asyncio.run(jobs.awhy(late.id)) == said
-    as_data = json.loads(msgspec.json.encode(said))
-    assert {name: told[name] for name in as_data if name != "until"} == {
-        name: value for name, value in as_data.items() if name != "until"
-    }
-    assert (told["until"] is None) == (said.until is None)
+    assert awaited == said
+    everything = msgspec.to_builtins(said)
+    assert instants({name: told[name] for name in everything}) == instants(everything)
+    facts = json.loads(answered["facts"])
+    assert instants({name: answered[name] for name in everything} | {"facts": facts}) == instants(everything)
+    if code == "gone":
+        assert (shown["message"], shown["fix"]) == (said.text, said.fix)
+    else:
+        assert shown["why"] == answered
     assert read.startswith(f"{code}  {said.text}")
-    assert f"do       {said.fix}" in read if said.fix else "do  " not in read
+    fix = said.fix.replace("MODULE:ATTRIBUTE", second)
+    assert f"do       {fix}" in read if said.fix else "do  " not in read
+
+
+def instants(value):
+    """The same value, with its instants as such: each face may write them in its own way."""
+    if isinstance(value, dict):
+        return {name: instants(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [instants(each) for each in value]
+    with suppress(ValueError, TypeError):
+        return datetime.fromisoformat(value)
+    return value

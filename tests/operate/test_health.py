@@ -1,5 +1,11 @@
 """The checks of a fleet: from when on each speaks, of whom, and what it says to type."""
 
+import os
+import shlex
+import subprocess
+import threading
+import time
+from contextlib import ExitStack
 from datetime import timedelta
 
 import msgspec
@@ -19,9 +25,10 @@ from onward.operate.health.rules import RULES, checks
 from onward.operate.series.measured import Measured, merged
 from onward.operate.why.case import Described
 from onward.operate.why.reason import Reason
-from onward.telemetry import HealthChanged
+from onward.telemetry import HealthChanged, JobCompleted, events
 from onward.telemetry.numbers import Numbers
 from onward.testing import FakeClock
+from tests.servers import redis as redis_servers
 from tests.waiting import eventually
 
 NOW = FakeClock().micros()
@@ -275,6 +282,16 @@ class TestWorkers:
         assert of(None, here=NOW - 10 * MINUTE).status == "ok"
         assert found("samples", sessions=[]).status == "ok"
 
+    def test_events_that_subscribers_did_not_get_are_told_with_missing_samples_or_without(self):
+        silent = a_worker(started=NOW - HOUR, samples=True)
+        alone, both = found("samples", events_dropped=1), found("samples", events_dropped=1_000, sessions=[silent])
+
+        assert alone.status == both.status == "warn"
+        assert alone.detail.startswith("1 event was dropped in the last half-hour")
+        assert alone.fix.startswith("let these functions return at once")
+        assert "; 1,000 events were dropped in the last half-hour" in both.detail
+        assert both.about == ("web-1", "events")
+
 
 class TestSchedules:
     def late(self, *, age=5 * MINUTE, origin="code", sessions=()):
@@ -393,13 +410,13 @@ class TestAsking:
         counted = Numbers({"jobs_unverified": 2})
         minute = clock.micros() - clock.micros() % MINUTE
         for reporter in ("a", "b"):
-            data = Measured(numbers={("mail", "send"): counted}).encoded()
+            data = Measured(numbers={("mail", "send"): counted}, events_dropped=3).encoded()
             jobs.backend.extend("", sample=Sample(reporter, minute, data))
         jobs.backend.extend("", sample=Sample("c", minute, b"damaged"))
 
         found = jobs._parts.health.findings()
 
-        assert (found.sampled_at, found.unverified) == (minute, 4)
+        assert (found.sampled_at, found.unverified, found.events_dropped) == (minute, 4, 6)
         (keys,) = [check for check in jobs.health() if check.name == "keys"]
         assert keys.status == "warn"
 
@@ -457,6 +474,91 @@ def _counting(call, verb, asked):
         return answer
 
     return counted
+
+
+@pytest.mark.promise("S159")
+class TestStories:
+    """What a command cannot tell here: a check does not pass, what it says is done, and it passes."""
+
+    @pytest.fixture
+    def process(self, clock, tmp_path):
+        """Programs with one store between them: ``process(signing_keys=…)``."""
+        with ExitStack() as opened:
+            url = f"sqlite:///{tmp_path}/jobs.db?durability=relaxed"
+            yield lambda **settings: opened.enter_context(Onward(url, clock=clock, **settings))
+
+    def test_clock(self, newest_redis, tmp_path, monkeypatch):
+        """The server has a clock of its own.  That of this host is ten seconds ahead, until `chronyc` sets it."""
+        host_clock = HostClock(tmp_path / "ahead")
+        programs = {"sudo": 'exec "$@"', "chronyc": f'test "$1" = makestep && echo 0 > "{host_clock.ahead}"'}
+        for name, script in programs.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        with Onward(redis_servers.emptied(newest_redis)) as jobs:
+            monkeypatch.setattr(jobs._parts.health, "_clock", host_clock)
+            check = checked(jobs, "clock")
+            assert (check.status, check.detail.endswith("ahead of the store's")) == ("warn", True)
+
+            subprocess.run(shlex.split(check.fix), check=True)
+
+            assert checked(jobs, "clock").status == "ok"
+
+    def test_keys_that_programs_lack_which_enqueue(self, process, clock):
+        keys = "k1:" + "0123456789abcdef" * 3
+        worker, lacks, has = process(signing_keys=keys), process(), process(signing_keys=keys)
+        worker.job(name="work")(lambda: None)
+        lacks.enqueue("work")
+        work(worker)
+        check = checked(worker, "keys")
+        assert (check.status, check.fix.partition(";")[0]) == ("warn", "give the programs that enqueue them the key")
+
+        clock.advance(timedelta(minutes=31))
+        has.enqueue("work")
+        work(worker)
+
+        assert checked(worker, "keys").status == "ok"
+
+    def test_subscribers_that_are_too_slow(self, process, clock, monkeypatch):
+        monkeypatch.setattr(events, "_BACKLOG", 1)
+        jobs, may_return = process(), threading.Event()
+        jobs.on(JobCompleted, lambda _: may_return.wait(60))
+        job = jobs.job(name="work")(lambda: None)
+        job.enqueue_many([()] * 5)
+        work(jobs)
+        check = checked(jobs, "samples")
+        assert (check.status, check.about) == ("warn", ("events",))
+        assert check.fix.startswith("let these functions return at once")
+
+        may_return.set()
+        assert jobs.telemetry.flush()
+        clock.advance(timedelta(minutes=31))
+        job.enqueue()
+        work(jobs)
+
+        assert checked(jobs, "samples").status == "ok"
+
+
+class HostClock:
+    """The clock of a host, as many seconds ahead as a file says."""
+
+    def __init__(self, ahead):
+        self.ahead = ahead
+        ahead.write_text("10")
+
+    def micros(self):
+        return time.time_ns() // 1000 + int(self.ahead.read_text()) * SECOND
+
+
+def checked(jobs, name):
+    (check,) = [check for check in jobs.health(store=False) if check.name == name]
+    return check
+
+
+def work(jobs):
+    """Run what is due, and send a sample as a worker does."""
+    jobs.drain()
+    jobs._parts._samples.finish()
 
 
 class TestTelling:

@@ -1,7 +1,8 @@
-"""Fifty people watch the dashboard: the queue keeps its throughput.
+"""Fifty people watch the dashboard: they cost one look in two seconds, and the queue keeps its throughput.
 
-A worker in this process runs jobs that do nothing, in turns while nobody watches and while everybody does.  The dashboard is
-`onward web`, a process of its own, and so are its watchers, each of whom asks every two seconds as a page does.
+A worker in this process runs jobs that do nothing, by turns while nobody watches and while everybody does; the two rounds of
+a pair are compared.  The dashboard is `onward web`, a process of its own, and so are its watchers, each of whom asks every
+two seconds as a page does.  Every look has an ETag of its own, so the watchers count the looks.
 """
 
 from __future__ import annotations
@@ -12,29 +13,32 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 from onward import Onward
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
+from tests.proof.turns import compared
 
 __all__ = ["of_a_file"]
 
 LEAST = 0.98  # of the throughput that there is when nobody watches
 WATCHERS = 50
+EVERY = 2.0  # seconds
 _PATIENCE = 120.0
 
 _CROWD = """
 import http.client, sys, threading, time, urllib.parse
 address, token, watchers = urllib.parse.urlsplit(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-asked, wrong, lock = 0, 0, threading.Lock()
+every, asked, wrong, looks, lock = float(sys.argv[4]), 0, 0, set(), threading.Lock()
 
 def watch(number):
     global asked, wrong
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     headers = {"Authorization": f"Bearer {token}"}
-    time.sleep(2.0 * number / watchers)  # people do not come at the same moment
+    time.sleep(every * number / watchers)  # people do not come at the same moment
     while True:
         connection.request("GET", "/api/v1/pulse", headers=headers)
         answer = connection.getresponse()
@@ -42,41 +46,66 @@ def watch(number):
         if tag := answer.headers.get("ETag"):
             headers["If-None-Match"] = tag
         with lock:
+            looks.add(tag)
             asked, wrong = asked + 1, wrong + (answer.status not in (200, 304))
-        time.sleep(2.0)
+            if asked == watchers:
+                print("all are there", flush=True)
+        time.sleep(every)
 
 for number in range(watchers):
     threading.Thread(target=watch, args=(number,), daemon=True).start()
 sys.stdin.read()
-print(asked, wrong)
+with lock:
+    print(asked, wrong, len(looks), flush=True)
 """
 
 
-def of_a_file(folder: Path, *, jobs: int, rounds: int, tell: Tell) -> Ledger:
-    """Compare the two rates, in turns, so that what else happens on the machine meets both."""
+class Crowd(NamedTuple):
+    """What all watchers have seen, while they were there."""
+
+    seconds: float
+    asked: int
+    refused: int
+    looks: int
+
+
+def of_a_file(folder: Path, *, jobs: int, pairs: int, tell: Tell) -> Ledger:
+    """Compare so many pairs of rounds, each of so many jobs."""
     url = f"sqlite:///{folder / 'jobs.db'}"
     rates: dict[bool, list[float]] = {False: [], True: []}
-    asked = wrong = 0
+    crowds: list[Crowd] = []
     with Onward(url) as app:
-        run = _Labour(app)
-        for number in range(rounds):
-            for watched in (number % 2 == 0, number % 2 == 1):
-                if watched:
-                    with _watched(url) as crowd:
-                        rates[True].append(run.rate(jobs))
-                    asked, wrong = asked + crowd[0], wrong + crowd[1]
-                else:
-                    rates[False].append(run.rate(jobs))
+        labour = _Labour(app)
+        for number in range(pairs):
+            # Every other pair begins with the watched round: a file that grows slower is so for both.
+            for is_watched in (number % 2 == 1, number % 2 == 0):
+                with _watched(url, crowds) if is_watched else nullcontext():
+                    rates[is_watched].append(labour.rate(jobs))
                 tell(sum(map(len, rates.values())) * jobs)
-    alone, together = (statistics.median(rates[watched]) for watched in (False, True))
-    figures = {
-        "jobs a second alone": alone,
-        "watched": together,
-        "ratio": together / alone,
-        "pictures asked for": asked,
-    }
+    return _ledger(rates, crowds)
+
+
+def _ledger(rates: dict[bool, list[float]], crowds: list[Crowd]) -> Ledger:
+    against = compared([watched / alone for alone, watched in zip(rates[False], rates[True], strict=True)])
+    looks, seconds = sum(each.looks for each in crowds), sum(each.seconds for each in crowds)
     return Ledger(
-        f"{WATCHERS} watchers of a file", figures, {"slower than 2 %": together < LEAST * alone, "refused": wrong}
+        f"{WATCHERS} watchers of the dashboard of a file",
+        {
+            "pairs of rounds": len(crowds),
+            "jobs a second alone": statistics.median(rates[False]),
+            "watched": statistics.median(rates[True]),
+            "throughput, % of unwatched": 100 * against.ratio,
+            "plus or minus": 100 * against.error,
+            "watched for": seconds,
+            "pictures": sum(each.asked for each in crowds),
+            "looks": looks,
+        },
+        {
+            "looks too soon": max(0, looks - sum(1 + int(each.seconds / EVERY) for each in crowds)),
+            "throughput is lost": int(against.is_surely_below(LEAST)),
+            "refused": sum(each.refused for each in crowds),
+        },
+        [] if looks else ["no look was made"],
     )
 
 
@@ -109,16 +138,20 @@ class _Labour:
 
 
 @contextmanager
-def _watched(url: str) -> Iterator[list[int]]:
-    """Let everybody watch; what they asked for, and what was refused, is in the list afterwards."""
-    counted: list[int] = []
+def _watched(url: str, crowds: list[Crowd]) -> Iterator[None]:
+    """Let everybody watch, from when each has asked once; what they have seen is added to the list afterwards."""
     web = [sys.executable, "-m", "onward", "--url", url, "web", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(web, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-        assert server.stdout is not None
-        address, _, token = server.stdout.readline().strip().partition("#token=")
-        crowd = [sys.executable, "-c", _CROWD, address, token, str(WATCHERS)]
-        with subprocess.Popen(crowd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as people:
-            yield counted
-            told, _ = people.communicate("", timeout=_PATIENCE)
-            counted += map(int, told.split())
-        server.terminate()
+        try:
+            assert server.stdout is not None
+            address, _, token = server.stdout.readline().strip().partition("#token=")
+            crowd = [sys.executable, "-c", _CROWD, address, token, str(WATCHERS), str(EVERY)]
+            with subprocess.Popen(crowd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as people:
+                began = time.monotonic()
+                assert people.stdout is not None
+                assert people.stdout.readline() == "all are there\n"
+                yield
+                told, _ = people.communicate("", timeout=_PATIENCE)
+            crowds.append(Crowd(time.monotonic() - began, *map(int, told.split())))
+        finally:
+            server.terminate()

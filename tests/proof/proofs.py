@@ -182,7 +182,7 @@ def looks_at_a_full_file(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 
 def watchers_of_the_dashboard(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return dashboard_watchers.of_a_file(folder, jobs=_jobs(20_000, scale), rounds=max(1, round(8 * scale)), tell=tell)
+    return dashboard_watchers.of_a_file(folder, jobs=_jobs(20_000, scale), pairs=max(2, round(20 * scale)), tell=tell)
 
 
 def looks_at_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:

@@ -7,8 +7,6 @@ of the processor, and the rounds are compared in pairs.
 
 from __future__ import annotations
 
-import math
-import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from onward import Onward
 from onward.operate.shared_watch import SharedWatch
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
+from tests.proof.turns import compared
 
 __all__ = ["of_a_store"]
 
@@ -27,8 +26,6 @@ PEOPLE = 50
 EVERY = 2.0  # seconds
 MOST_OF_THE_TIME = 0.05
 LEFT = 0.98  # of the throughput
-# How many standard errors the mean of so many pairs may be off: 19 of 20 times it is less (Student's t).
-_SURE = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 10: 2.26, 20: 2.09}
 _PATIENCE = 600.0
 _EVERY = 0.02  # seconds between two looks at the counters
 _BATCH = 1_000
@@ -77,12 +74,13 @@ def of_a_store(url: str, *, pairs: int, seconds: float, tell: Tell) -> Ledger:
         looks = Looks(watch)
         with app.worker(concurrency=2):
             _round(app, work, 1.0)
-            for _ in range(pairs):
-                unwatched = _round(app, work, seconds)
+            for number in range(pairs):
+                # Every other pair begins with the watched round: a store that grows slower is so for both.
+                unwatched = _round(app, work, seconds) if number % 2 == 0 else None
                 with _people(watch):
                     watched = _round(app, work, seconds)
                 left = max(0.0, watch._next_at - time.monotonic())
-                rounds.append((unwatched, watched._replace(until_next=left)))
+                rounds.append((unwatched or _round(app, work, seconds), watched._replace(until_next=left)))
                 tell(app.metrics.count("jobs_succeeded"))
     return _ledger(url, rounds, looks, time.monotonic() - begun)
 
@@ -137,7 +135,7 @@ def _ledger(url: str, rounds: list[tuple[Round, Round]], looks: Looks, seconds: 
     share = looks.took / seen
     of_processor = looks.processor / sum(each.processor * (1 + each.until_next / each.took) for each in watched)
     ratios = [each.throughput / before.throughput for before, each in rounds]
-    middle, error = statistics.mean(ratios), _error(ratios)
+    against = compared(ratios)
     too_soon = [later - earlier for earlier, later in pairwise(looks.begun) if later - earlier < EVERY]
     return Ledger(
         f"{PEOPLE} people watch a store at work, {url.partition(':')[0]}",
@@ -147,21 +145,15 @@ def _ledger(url: str, rounds: list[tuple[Round, Round]], looks: Looks, seconds: 
             "looks": len(looks.begun),
             "% of the time": 100 * share,
             "% of the processor": 100 * of_processor,
-            "throughput, % of unwatched": 100 * middle,
-            "plus or minus": 100 * error,
+            "throughput, % of unwatched": 100 * against.ratio,
+            "plus or minus": 100 * against.error,
             "seconds": seconds,
         },
         {
             "looks too soon": len(too_soon),
             "looks take too long": int(share > MOST_OF_THE_TIME),
             "looks take too much of the processor": int(of_processor > 1 - LEFT),
-            "throughput is lost": int(middle + error < LEFT),
+            "throughput is lost": int(against.is_surely_below(LEFT)),
         },
         [] if looks.begun else ["no look was made"],
     )
-
-
-def _error(values: list[float]) -> float:
-    """Return how far the mean may be off."""
-    sure = _SURE[max(pairs for pairs in _SURE if pairs <= len(values))]
-    return sure * statistics.stdev(values) / math.sqrt(len(values))

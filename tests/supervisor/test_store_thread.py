@@ -50,6 +50,9 @@ class Processes(NamedTuple):
     def counted(self):
         return self.numbers
 
+    def events_dropped(self):
+        return 2
+
 
 @pytest.fixture
 def weather():
@@ -245,7 +248,9 @@ class TestSamples:
         assert [sample is not None for _, sample in samples[:2]] == [True, False]
         sent = [sample for owner, sample in samples if sample is not None and sample.reporter != "*"]
         assert len(sent) == 1  # no more than one in nine seconds
-        assert Measured.decoded(sent[0].data).numbers == {("mail", "send"): Numbers({"jobs_succeeded": 3})}
+        measured = Measured.decoded(sent[0].data)
+        assert measured.numbers == {("mail", "send"): Numbers({"jobs_succeeded": 3})}
+        assert measured.events_dropped == 2
 
     def test_the_sampler_looks_at_the_store_once_and_stores_what_it_has_seen(self, backend, keep, told):
         backend.enqueue(some_envelopes(3, queue="mail"))

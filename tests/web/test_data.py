@@ -20,11 +20,16 @@ def test_no_route_tells_a_secret(any_store):
         def leak(password: Secret[str], token: str = "") -> None:
             raise ValueError(f"password={password.reveal()} at https://ann:{CANARY}@db/")
 
+        @jobs.job(queue="mail")
+        def tell() -> dict[str, str]:
+            return {"password": CANARY}
+
         leak.enqueue(Secret(CANARY), token=CANARY)
+        told = tell.enqueue()
         jobs.drain("mail")
         ask = Client(Dashboard(jobs, auth=Token(PEOPLE)))
         jobs.pause("mail", by="anna", reason=f"https://ann:{CANARY}@db/")
-        answers = [ask.send("GET", f"api/v1/{path}") for path in every_get(shop)]
+        answers = [ask.send("GET", f"api/v1/{path}") for path in [*every_get(shop), f"jobs/{told.id}"]]
         answers += [ask.send("GET", path) for path in ("metrics", "", "livez", "readyz")]
         found = ask.get("jobs", filter=CANARY)
         by_argument = ask.get("jobs", filter=f"arg.password:{CANARY}")

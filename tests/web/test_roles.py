@@ -64,9 +64,10 @@ def test_a_person_of_one_queue_sees_and_changes_no_other(shop, ask):
     assert {job["queue"] for job in mia.get("jobs")["jobs"]} == {"mail"}
     assert {queue["name"] for queue in mia.get("pulse")["queues"]} <= {"mail"}
     assert {queue["name"] for queue in mia.get("queues")["queues"]} == {"mail"}
+    gone = {mia.get(f"jobs/{'0' * 32}{end}", status=404)["fix"] for end in ("", "/why")}
     for job_id in others:
-        mia.get(f"jobs/{job_id}", status=404)
-        mia.get(f"jobs/{job_id}/why", status=404)
+        # As if it were not there: why it is not is told to those only who see all queues.
+        assert {mia.get(f"jobs/{job_id}{end}", status=404)["fix"] for end in ("", "/why")} == gone
         for act in ("retry", "cancel", "replay"):
             mia.post(f"jobs/{job_id}/{act}", status=404)
     for act in ("pause", "resume"):

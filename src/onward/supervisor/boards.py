@@ -62,6 +62,10 @@ class Boards:
             totals = functools.reduce(BoardTotals.added, (each.board.totals() for each in processes), self._totals)
             return Gauges(sum(each.hello is not None for each in processes), begun, totals)
 
+    def events_dropped(self) -> int:
+        """Return how many events the subscribers of all worker processes did not get, since the supervisor started."""
+        return self.gauges().totals.events_dropped
+
     def remove(self, process: WorkerProcess, remove: Callable[[], None]) -> tuple[list[str], list[BegunRun]]:
         """Read the board of a process that has exited for the last time, then take the process out and forget it.
 

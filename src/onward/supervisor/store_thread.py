@@ -43,6 +43,9 @@ class WatchedProcesses(Protocol):
     def counted(self) -> Mapping[Pair, Numbers]:
         """Return everything that the processes have counted."""
 
+    def events_dropped(self) -> int:
+        """Return how many events their subscribers did not get."""
+
 
 class DeadSessions(NamedTuple):
     """The sessions of a process that died.
@@ -131,7 +134,9 @@ class StoreThread:
                 raise
             self._store = store
             clock = getattr(store, "clock", None) or SystemClock()
-            self._samples = sampling(store, self._processes.counted, self._settings, clock)
+            self._samples = sampling(
+                store, self._processes.counted, self._settings, clock, dropped=self._processes.events_dropped
+            )
             _warn_of_unserved(self._store, self._served)
             for advice in self._store.advice() if isinstance(self._store, Advising) else ():
                 logger.info("about the store: %s", advice)

@@ -236,6 +236,10 @@ class Supervisor:
         """Return everything that the worker processes have counted."""
         return self._boards.counted()
 
+    def events_dropped(self) -> int:
+        """Return how many events the subscribers of the worker processes did not get."""
+        return self._boards.events_dropped()
+
     def _stop_reading(self, process: WorkerProcess) -> None:
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)

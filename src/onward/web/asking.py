@@ -8,6 +8,7 @@ from typing import Any
 from onward.app import Onward
 from onward.client.record import JobRecord
 from onward.errors import JobNotFound
+from onward.operate.why.reason import Reason
 from onward.web.auth import Auth, User
 from onward.web.failures import Refused
 from onward.web.pictures import Pictures
@@ -76,14 +77,37 @@ class WebCall:
 
     def record(self) -> JobRecord:
         """Return the job of the path, of a queue that this person sees."""
+        record = self.find()
+        if record is not None:
+            return record
+        if (reason := self.gone()) is not None:
+            raise Refused(404, "not_found", reason.text, fix=reason.fix)
+        raise JobNotFound(
+            f"there is no job {self.parameters['id']!r:.60}: it was pruned or purged, or it is in another store or "
+            f"namespace"
+        )
+
+    def find(self) -> JobRecord | None:
+        """Return the job of the path; None if there is none that this person sees."""
+        job_id = self._job_id()
+        record = None if job_id is None else self.jobs.get(job_id)
+        return record if record is not None and self.user.sees(record.queue) else None
+
+    def gone(self) -> Reason | None:
+        """Return why the job of the path is not there, after it was not found; None where that is not told.
+
+        A person who sees some queues only is not told: of a job in another queue there is no such reason.
+        """
+        job_id = self._job_id()
+        if job_id is None or self.user.queues is not None:
+            return None
+        reason = self.jobs.why(job_id)
+        return reason if reason.code == "gone" else None
+
+    def _job_id(self) -> str | None:
+        """Return the id of the path as a store knows it; None if no job can have it."""
         job_id = self.parameters["id"].replace("-", "").lower()
-        record = self.jobs.get(job_id) if len(job_id) == 32 and job_id.isalnum() and job_id.isascii() else None
-        if record is None or not self.user.sees(record.queue):
-            raise JobNotFound(
-                f"there is no job {self.parameters['id']!r:.60}: it was pruned or purged, or it is in another store or "
-                f"namespace"
-            )
-        return record
+        return job_id if len(job_id) == 32 and job_id.isalnum() and job_id.isascii() else None
 
     def changed(self) -> None:
         """Note that an act has changed something: the next picture is a new one."""

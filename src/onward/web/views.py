@@ -51,7 +51,7 @@ _WORST = {"fail": 0, "warn": 1, "ok": 2}
 _PAGES = {
     **dict.fromkeys(("served", "late", "paused"), "queues/"),
     **dict.fromkeys(("dying", "crashing"), "dead"),
-    **dict.fromkeys(("sessions", "builds", "versions", "keys", "clock", "reports", "stuck"), "workers"),
+    **dict.fromkeys(("sessions", "builds", "versions", "keys", "clock", "samples", "stuck"), "workers"),
     "schedules": "schedules/",
     "known": "jobs?filter=state%3Ascheduled",
 }

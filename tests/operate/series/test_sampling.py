@@ -26,9 +26,13 @@ class Process:
 
     def __init__(self, backend, clock, build="b1"):
         self.totals = {}
-        self.sampling = Sampling(backend, lambda: self.totals, clock=clock, build=build, every=0)
+        self.dropped = 0
+        self.sampling = Sampling(
+            backend, lambda: self.totals, clock=clock, build=build, every=0, dropped=lambda: self.dropped
+        )
 
     def count(self, number=1, pair=("mail", "send"), ms=7):
+        self.dropped += number  # as if each had dropped an event
         run = Histogram(number * ms, tuple(number if place == ms.bit_length() else 0 for place in range(BUCKETS)))
         self.totals = {
             **self.totals,
@@ -65,12 +69,15 @@ def rows(backend):
 
 
 def stored(backend):
-    """What all rows have counted, by pair."""
-    found = Counter()
+    """What all rows have counted, by pair.  As many events were dropped as jobs succeeded."""
+    found, dropped = Counter(), 0
     for row in rows(backend):
-        for pair, numbers in Measured.decoded(row.data).numbers.items():
+        measured = Measured.decoded(row.data)
+        dropped += measured.events_dropped
+        for pair, numbers in measured.numbers.items():
             found[pair] += numbers.counters.get("jobs_succeeded", 0)
             found["ms"] += numbers.run.total_ms
+    assert dropped == found.total() - found["ms"]
     return found
 
 
@@ -86,6 +93,7 @@ def test_a_sample_has_what_was_counted_in_its_minute(backend, clock, process):
 
     own = [Measured.decoded(row.data) for row in rows(backend) if row.reporter != SAMPLER]
     assert [each.numbers["mail", "send"].counters for each in own] == [{"jobs_succeeded": 5}, {"jobs_succeeded": 4}]
+    assert [each.events_dropped for each in own] == [5, 4]
     assert {each.builds for each in own} == {("b1",)}
 
 
@@ -351,7 +359,7 @@ def test_samples_are_not_sent_more_often_than_every_nine_seconds(backend, clock)
 
 def test_the_last_sample_does_not_wait(backend, clock):
     counted = {}
-    sampling = Sampling(backend, lambda: counted, clock=clock, build="b")
+    sampling = Sampling(backend, lambda: counted, clock=clock, build="b", dropped=lambda: len(counted))
     sampling.extend("owner")
     counted["mail", "send"] = Numbers({"jobs_succeeded": 1})
 

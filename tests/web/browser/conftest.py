@@ -1,11 +1,14 @@
 """One browser for all of these tests, pages on which nothing may go wrong, and dashboards over busy stores.
 
-The whole folder is run by one process of a run (`tests.scheduling`): a browser needs as much memory as all other tests.
+The whole folder is run by one process of a run (`tests.scheduling`): a browser needs as much memory as all other tests.  It
+ends with the folder, because playwright leaves an event loop running in the thread of the tests.
 """
 
 import gc
 import os
+import shutil
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -13,6 +16,7 @@ from playwright.sync_api import expect
 from tests.servers.chromium import chromium
 from tests.servers.engines import PostgresStore, RedisStore
 from tests.web.browser.serving import served
+from tests.web.browser.shared import Shared
 from tests.web.browser.watched import Watched
 from tools.busy_store import fill
 
@@ -29,7 +33,7 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
     with chromium() as browser:
         yield browser
@@ -89,24 +93,78 @@ def url(store, request, tmp_path):
             return f"sqlite:///{tmp_path / 'jobs.db'}?durability=relaxed"
 
 
+@pytest.fixture(scope="package")
+def filled(tmp_path_factory):
+    """A file with a busy store, made once: the file, and the ids of jobs that are worth a look."""
+    file = tmp_path_factory.mktemp("busy") / "jobs.db"
+    return file, fill(f"sqlite:///{file}?durability=relaxed")
+
+
 @pytest.fixture
-def seen(url):
+def seen(store, request, tmp_path):
     """A busy store: the ids of jobs that are worth a look."""
-    return fill(url)
+    if store != "sqlite":
+        return fill(request.getfixturevalue("url"))
+    file, seen = request.getfixturevalue("filled")
+    if not _only_looks(request):
+        _copy(file, tmp_path)
+    return seen
 
 
 @pytest.fixture
-def dashboard(serve, url, seen):
+def dashboard(request, seen):
     """The dashboard of the busy store."""
-    return serve(url)
+    if _only_looks(request):
+        return request.getfixturevalue("shared").dashboard
+    return request.getfixturevalue("serve")(request.getfixturevalue("url"))
+
+
+@pytest.fixture(scope="module")
+def shared_url(filled, tmp_path_factory):
+    """The busy store of tests that change nothing."""
+    file, _ = filled
+    folder = tmp_path_factory.mktemp("shared")
+    _copy(file, folder)
+    return f"sqlite:///{folder / file.name}?durability=relaxed"
+
+
+@pytest.fixture(scope="module")
+def shared(browser, shared_url):
+    """What the tests of a module share that only look (`pytest.mark.only_looks`)."""
+    with served(shared_url) as dashboard:
+        shared = Shared(browser, dashboard)
+        yield shared
+        shared.close()
 
 
 @pytest.fixture
-def watched(visit, dashboard):
-    return visit(dashboard)
+def watched(request, dashboard):
+    if not _only_looks(request):
+        yield request.getfixturevalue("visit")(dashboard)
+        return
+    shared = request.getfixturevalue("shared")
+    watched = shared.begin()
+    yield watched
+    failed = request.node.stash.get(_FAILED, True)
+    if failed:
+        watched.picture(request.node.name)
+    shared.end(again=failed)
+    watched.check()
 
 
 @pytest.fixture
-def page(watched, dashboard):
+def page(request, watched, dashboard):
     """The overview of the busy store, signed in."""
+    if _only_looks(request):
+        return request.getfixturevalue("shared").page
     return dashboard.opened(watched.page())
+
+
+def _only_looks(request):
+    return request.node.get_closest_marker("only_looks") is not None
+
+
+def _copy(file, folder):
+    """Copy a store: the file, and its log if there is one."""
+    for part in filter(Path.is_file, file.parent.iterdir()):
+        shutil.copy(part, folder)

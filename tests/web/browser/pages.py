@@ -27,8 +27,8 @@ def paths(seen):
 
 
 def shown(page, dashboard, path):
-    """Go to a page and wait until its content is there: no grey bar is left."""
-    page.goto(dashboard.url(path))
+    """Go to another page and wait until its content is there: no grey bar is left."""
+    dashboard.go(page, path)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     return page

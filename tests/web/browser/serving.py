@@ -7,6 +7,11 @@ from onward.cli.web_server import WebAddress, hosts_of, serving
 from tools.busy_store import Shop
 
 TOKEN = "a token that tests know"
+_GO = """(url) => new Promise((gone) => {
+  history.pushState(null, '', url);
+  dispatchEvent(new PopStateEvent('popstate'));
+  requestAnimationFrame(() => requestAnimationFrame(gone));
+})"""
 
 
 class Served:
@@ -29,14 +34,19 @@ class Served:
         page.goto(f"{self.url(path)}#token={TOKEN.replace(' ', '%20')}")
         return page
 
+    def go(self, page, path):
+        """Go to another page as a link does: nothing is loaded anew.  What was there before is gone afterwards."""
+        page.evaluate(_GO, self.url(path))
+        return page
+
 
 @contextmanager
-def served(url, *, auth=None, wrap=lambda asgi: asgi, **options):
-    """Serve the dashboard of a store on a free port."""
+def served(store, *, auth=None, wrap=lambda asgi: asgi, **options):
+    """Serve the dashboard of a store, or of an application on one, on a free port."""
     from onward.web import Dashboard, Token
 
     with ExitStack() as stack:
-        shop = Shop(url)
+        shop = Shop(store) if isinstance(store, str) else store
         stack.enter_context(shop.jobs)
         listening = bound("127.0.0.1", 0)
         address = WebAddress("127.0.0.1", listening.getsockname()[1])

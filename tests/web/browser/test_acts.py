@@ -29,7 +29,7 @@ def state(page, name):
 
 @EVERY_STORE
 def test_a_dead_job_is_replayed_and_then_ends_well(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.dead}"))
+    dashboard.go(page, f"jobs/{seen.dead}")
     expect(state(page, "Dead")).to_be_visible()
     dashboard.shop.broken = False
 
@@ -44,7 +44,7 @@ def test_a_dead_job_is_replayed_and_then_ends_well(page, dashboard, seen):
 
 @EVERY_STORE
 def test_a_job_that_waits_for_its_retry_is_run_now(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.later}"))
+    dashboard.go(page, f"jobs/{seen.later}")
     expect(state(page, "Scheduled")).to_be_visible()
 
     do(page, "Retry")
@@ -54,7 +54,7 @@ def test_a_job_that_waits_for_its_retry_is_run_now(page, dashboard, seen):
 
 
 def test_a_job_is_cancelled_with_a_reason(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.due}"))
+    dashboard.go(page, f"jobs/{seen.due}")
 
     do(page, "Cancel", reason="the customer <b>called</b>")
 
@@ -66,7 +66,7 @@ def test_a_job_is_cancelled_with_a_reason(page, dashboard, seen):
 
 def test_a_job_that_has_moved_on_is_said_to_have(page, watched, dashboard, seen):
     watched.expected.append("status of 409")
-    page.goto(dashboard.url(f"jobs/{seen.due}"))
+    dashboard.go(page, f"jobs/{seen.due}")
     expect(state(page, "Available")).to_be_visible()
     page.get_by_role("button", name="Pause updates").click()
     dashboard.jobs.drain("mail")
@@ -81,7 +81,7 @@ def test_a_job_that_has_moved_on_is_said_to_have(page, watched, dashboard, seen)
 
 def test_arguments_are_edited_and_the_old_job_stays_dead(page, watched, dashboard, seen):
     watched.expected.append("status of 422")
-    page.goto(dashboard.url(f"jobs/{seen.editable}"))
+    dashboard.go(page, f"jobs/{seen.editable}")
     page.get_by_role("button", name="Edit and run again").first.click()
     dialog = page.get_by_role("dialog")
     field = dialog.get_by_label(re.compile("^row"))
@@ -122,7 +122,7 @@ def test_a_queue_is_paused_and_resumed(page, dashboard):
 
 
 def test_a_schedule_is_run_now_and_paused(page, dashboard):
-    page.goto(dashboard.url("schedules/nightly-stock"))
+    dashboard.go(page, "schedules/nightly-stock")
     expect(page.get_by_role("heading", level=1)).to_contain_text("nightly-stock")
 
     page.get_by_role("button", name="Run nightly-stock now").first.click()

@@ -8,6 +8,8 @@ from playwright.sync_api import expect
 
 from tests.web.browser import hostile_store
 from tests.web.browser.pages import PLAIN, shown
+from tests.web.browser.serving import served
+from tests.web.browser.shared import Shared
 
 INJECTED = (
     "main img:not([src*='static/']), main script, iframe, object, embed, [onclick], [onload], [onerror], [style*=url],"
@@ -15,14 +17,30 @@ INJECTED = (
 )
 
 
-@pytest.fixture
+pytestmark = pytest.mark.only_looks
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    return f"sqlite:///{tmp_path_factory.mktemp('hostile') / 'jobs.db'}?durability=relaxed"
+
+
+@pytest.fixture(scope="module")
 def hostile(url):
     return hostile_store.fill(url)
 
 
+@pytest.fixture(scope="module")
+def shared(browser, url, hostile):
+    with served(url, title=hostile_store.TEXTS[0]) as dashboard:
+        shared = Shared(browser, dashboard)
+        yield shared
+        shared.close()
+
+
 @pytest.fixture
-def dashboard(serve, url, hostile):
-    return serve(url, title=hostile_store.TEXTS[0])
+def seen():
+    """None of the busy store."""
 
 
 @pytest.mark.promise("S141")

@@ -42,6 +42,7 @@ def test_signing_in_and_out(watched, dashboard):
 
 
 @pytest.mark.promise("S148")
+@pytest.mark.only_looks
 def test_letters_lead_to_pages(page):
     expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
     for letter, name in {
@@ -106,7 +107,7 @@ def test_a_job_is_found_opened_and_replayed(page, dashboard, seen):
 
 @pytest.mark.promise("S148")
 def test_rows_are_selected_and_cancelled(page, dashboard, seen):
-    page.goto(dashboard.url("jobs?filter=state:available queue:carriers"))
+    dashboard.go(page, "jobs?filter=state:available queue:carriers")
     expect(page.get_by_role("table", name="Jobs").get_by_role("row")).to_have_count(2)
     page.keyboard.press("j")
     page.keyboard.press("x")
@@ -127,7 +128,7 @@ def test_rows_are_selected_and_cancelled(page, dashboard, seen):
 
 @pytest.mark.promise("S148")
 def test_a_queue_is_paused_and_the_focus_returns(page, dashboard):
-    page.goto(dashboard.url("queues/mail"))
+    dashboard.go(page, "queues/mail")
     button = page.get_by_role("button", name="Pause queue mail")
     expect(button).to_be_visible()
     tab_to(page, "^Pause queue mail")
@@ -140,8 +141,9 @@ def test_a_queue_is_paused_and_the_focus_returns(page, dashboard):
 
 
 @pytest.mark.promise("S148")
+@pytest.mark.only_looks
 def test_a_dialog_is_left_by_escape_and_nothing_happens(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.due}"))
+    dashboard.go(page, f"jobs/{seen.due}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("send_receipt")
     page.keyboard.press("c")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -152,6 +154,7 @@ def test_a_dialog_is_left_by_escape_and_nothing_happens(page, dashboard, seen):
 
 
 @pytest.mark.promise("S148")
+@pytest.mark.only_looks
 def test_the_content_is_reached_with_one_key(page):
     expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
     page.evaluate("document.activeElement.blur()")

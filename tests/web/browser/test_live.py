@@ -29,7 +29,7 @@ def count_stock(ctx: JobContext) -> None:
 
 
 def test_a_job_is_seen_to_end(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.due}"))
+    dashboard.go(page, f"jobs/{seen.due}")
     state = page.get_by_role("main").get_by_text("Available", exact=True).first
     expect(state).to_be_visible()
 
@@ -40,7 +40,7 @@ def test_a_job_is_seen_to_end(page, dashboard, seen):
 
 
 def test_updates_can_be_paused(page, dashboard, seen):
-    page.goto(dashboard.url(f"jobs/{seen.due}"))
+    dashboard.go(page, f"jobs/{seen.due}")
     expect(page.get_by_role("main").get_by_text("Available", exact=True).first).to_be_visible()
     page.get_by_role("button", name="Pause updates").click()
 
@@ -101,7 +101,7 @@ def test_a_worker_is_killed_while_its_page_is_open(visit, serve, url, tmp_path):
         os.kill(session.pid, signal.SIGKILL)
 
         expect(worker_row).to_have_count(0)
-        page.goto(dashboard.url(f"jobs/{handle.id}"))
+        dashboard.go(page, f"jobs/{handle.id}")
         expect(page.get_by_text("killed by SIGKILL").first).to_be_visible()
 
 

@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from onward import State
 from onward.web import User
+from tests.web.browser.serving import served
 
 PEOPLE = {
     "vera": User("vera", "viewer"),
@@ -14,10 +15,11 @@ PEOPLE = {
 }
 
 
-@pytest.fixture
-def dashboard(serve, url, seen):
-    """Who somebody is stands in a header, as behind a proxy."""
-    return serve(url, auth=lambda request: PEOPLE.get(request.headers.get("x-person", "")))
+@pytest.fixture(scope="module")
+def dashboard(shared_url):
+    """Who somebody is stands in a header, as behind a proxy.  No test changes the store."""
+    with served(shared_url, auth=lambda request: PEOPLE.get(request.headers.get("x-person", ""))) as dashboard:
+        yield dashboard
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 
 from onward.cli.listening import bound
 from onward.cli.web_server import WebAddress, serving
+from tests.waiting import eventually
 from tests.web.browser.serving import Served
 from tests.web.browser.watched import Watched
 
@@ -55,7 +56,7 @@ def test_trouble_is_noticed_unless_it_is_expected(context, site, what):
 
     page = context.page()
     page.goto(site.url("trouble"))
-    page.wait_for_load_state("networkidle")
+    eventually(lambda: context.trouble or page.wait_for_timeout(20))  # which lets the browser tell
 
     with pytest.raises(AssertionError):
         context.check()

@@ -35,6 +35,11 @@ class Watched:
         page.on("dialog", self._dialog)
         return page
 
+    def forget(self):
+        """Forget all that was noted and expected."""
+        for noted in (self.trouble, self.expected, self.requests):
+            noted.clear()
+
     def close(self):
         self.context.close()
 

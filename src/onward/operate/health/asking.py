@@ -21,7 +21,6 @@ from onward.backend import (
     Query,
     ScheduleRow,
     Schedules,
-    SeriesRow,
     Snapshot,
     StoredJob,
 )
@@ -105,6 +104,7 @@ class HealthChecker:
         )
         seen = self._inspection.look(look)
         answered = self._clock.micros()
+        measured = [Measured.decoded(row.data) or Measured() for row in seen.series]
         running = self._list(_RUNS, {State.EXECUTING})
         first, last = self._list(_ENDS, LIVE), self._list(_ENDS, LIVE, newest_first=True)
         waiting = list({job.id: job for job in (*first, *last) if job.state is not State.EXECUTING}.values())
@@ -125,7 +125,8 @@ class HealthChecker:
             schedules=self._schedules_found(),
             dying=self._dying(seen),
             sampled_at=max((row.at for row in seen.series), default=None),
-            unverified=sum(_unverified(row) for row in seen.series),
+            unverified=sum(map(_unverified, measured)),
+            events_dropped=sum(each.events_dropped for each in measured),
             settings=self._settings,
         )
         return replace(found, explained=self._explained(found), pauses=self._pauses(found))
@@ -209,8 +210,7 @@ class HealthChecker:
         return found._replace(unbooked=next(ticks.after(row.booked_until), None))
 
 
-def _unverified(row: SeriesRow) -> int:
-    measured = Measured.decoded(row.data) or Measured()
+def _unverified(measured: Measured) -> int:
     return sum(numbers.counters.get("jobs_unverified", 0) for numbers in measured.numbers.values())
 
 

@@ -84,6 +84,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pauses: Mapping[str, AuditRecord] = msgspec.field(default_factory=dict)  # who paused a queue, of some that are
     sampled_at: int | None = None  # the last minute of which there are samples, in the last half-hour
     unverified: int = 0  # jobs that ran in the last half-hour although their signature is missing or wrong
+    events_dropped: int = 0  # that subscribers of workers did not get, in the last half-hour
     settings: HealthSettings = _DEFAULTS
 
     @cached_property

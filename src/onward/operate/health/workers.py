@@ -96,7 +96,8 @@ def clock(found: Findings) -> Check:
 
 
 def samples(found: Findings) -> Check:
-    """Check that workers send what they count: series, rates and estimates are made of that."""
+    """Check that workers send what they count, of which series and estimates are made, and that they drop no events."""
+    dropped = [_dropped(found.events_dropped)] if found.events_dropped else []
     silent = None if found.sampled_at is None else found.age(found.sampled_at + MINUTE)
     overdue = [
         (session, description)
@@ -107,7 +108,7 @@ def samples(found: Findings) -> Check:
         > max(found.settings.sampled_within, session.lease_for.total_seconds())
     ]
     if not overdue or abs(found.here - found.now) > MINUTE:  # of clocks that differ `clock` tells
-        return verdict("samples", "no sample of a worker is missing", [])
+        return verdict("samples", "no sample of a worker is missing, and no event was dropped", dropped)
     session, description = overdue[0]
     since = spoken(found.settings.sampled_within if silent is None else silent)
     text = (
@@ -115,7 +116,16 @@ def samples(found: Findings) -> Check:
         f"estimates have a gap, and the log of the worker on {_place(session)} says why"
     )
     fix = f"{_restart(session, description)}  # once the store takes samples"
-    return verdict("samples", "", [Problem("warn", session.host, text, fix)])
+    return verdict("samples", "", [Problem("warn", session.host, text, fix), *dropped])
+
+
+def _dropped(events: int) -> Problem:
+    text = (
+        f"{counted(events, 'event was', 'events were')} dropped in the last half-hour: the functions that `jobs.on()` has "
+        f"registered take longer than events come"
+    )
+    fix = "let these functions return at once: they can put what they get on a queue that another thread reads"
+    return Problem("warn", "events", text, fix)
 
 
 def _one(name: str, what: str, found: Findings, of: Callable[[Worker], str]) -> Check:

@@ -58,6 +58,7 @@ class _RowBytes(msgspec.Struct, frozen=True, array_like=True):
     series: tuple[_SeriesBytes, ...]
     queues: tuple[tuple[str, int, int], ...]
     checks: tuple[CheckResult, ...] | None = None
+    events_dropped: int = 0
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, QueueLevel] = {}
     looked: bool = False  # whether a process has looked at the queues; one that is not named was empty then
     checks: tuple[CheckResult, ...] | None = None  # the checks that did not pass, the last time; None: none were made
+    events_dropped: int = 0  # events that subscribers did not get, because they were too slow
 
     def of_queues(self, queues: Sequence[str]) -> Measured:
         """Return what was measured of these queues, names and patterns."""
@@ -92,9 +94,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
             for pair, each in sorted(self.numbers.items())
         )
         queues = tuple((name, level.depth, level.age_ms) for name, level in sorted(self.queues.items()))
-        return _encode(
-            _RowBytes(_VERSION, self.minutes, self.looked, self.builds, names, tuple(series), queues, self.checks)
-        )
+        row = (_VERSION, self.minutes, self.looked, self.builds, names, tuple(series), queues)
+        return _encode(_RowBytes(*row, self.checks, self.events_dropped))
 
     @classmethod
     def decoded(cls, data: bytes) -> Measured | None:
@@ -125,6 +126,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
             },
             queues={name: QueueLevel(depth, age_ms) for name, depth, age_ms in row.queues},
             checks=row.checks,
+            events_dropped=row.events_dropped,
         )
 
 
@@ -156,6 +158,7 @@ def merged(rows: Iterable[tuple[int, Measured]]) -> Measured:
         numbers=_bounded(added_up(row.numbers for _, row in listed)),
         queues=_fullest(levels),
         checks=next((row.checks for _, row in reversed(listed) if row.checks is not None), None),
+        events_dropped=sum(row.events_dropped for _, row in listed),
     )
 
 

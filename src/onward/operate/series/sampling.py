@@ -42,14 +42,30 @@ _MOST_ROWS = 10_000
 
 Counted = Callable[[], Mapping[Pair, Numbers]]
 
+_EVENTS: Pair = ("", "")  # beside the pairs of queues and jobs, which have names
+_DROPPED = "dropped"
+
 
 class Sampling:
     """Sends the samples of this process with its renewals.  Whatever happens to them, renewals and jobs go on."""
 
-    def __init__(self, backend: Backend, counted: Counted, *, clock: Clock, build: str, every: float = _EVERY) -> None:
-        """``counted`` returns all that was counted since the process began.  ``every``: seconds between two samples."""
+    def __init__(
+        self,
+        backend: Backend,
+        counted: Counted,
+        *,
+        clock: Clock,
+        build: str,
+        every: float = _EVERY,
+        dropped: Callable[[], int] = int,
+    ) -> None:
+        """``counted`` returns all that was counted since the process began, ``dropped`` how many events were dropped.
+
+        ``every``: seconds between two samples.
+        """
         self._backend = backend
-        self._counted = counted
+        self._jobs_counted = counted
+        self._events_dropped = dropped
         self._clock = clock
         self._build = build
         self._every = every
@@ -113,6 +129,10 @@ class Sampling:
             self._complain("a sample could not be made", error)
             return None
 
+    def _counted(self) -> dict[Pair, Numbers]:
+        """Return all that was counted: dropped events go the way of the other numbers, so none is told twice."""
+        return {**self._jobs_counted(), _EVENTS: Numbers({_DROPPED: self._events_dropped()})}
+
     def _repeated(self) -> Sample | None:
         """Return the last sample of an earlier minute, if its answer is missing and its minute is not closed."""
         if self._unanswered is None:
@@ -128,7 +148,7 @@ class Sampling:
         return None
 
     def _new(self) -> Sample:
-        now, counted = self._now(), dict(self._counted())
+        now, counted = self._now(), self._counted()
         minute = now - now % MINUTE
         if minute < self._minute:  # a clock was set back: a row that has numbers is never begun again
             if is_within(now, open_between(self._minute)):
@@ -137,7 +157,9 @@ class Sampling:
                 self._reporter = random_owner()
         if minute != self._minute:
             self._minute, self._before_minute = minute, self._told
-        measured = Measured(builds=(self._build,), numbers=differences(counted, self._before_minute))
+        numbers = differences(counted, self._before_minute)
+        dropped = numbers.pop(_EVENTS, Numbers()).counters.get(_DROPPED, 0)
+        measured = Measured(builds=(self._build,), numbers=numbers, events_dropped=dropped)
         sample = Sample(self._reporter, minute, measured.encoded())
         is_repeated = self._unanswered is not None
         self._unanswered = (sample, counted, is_repeated)
@@ -175,11 +197,13 @@ class Sampling:
         logger.warning("%s%s; jobs go on, and this is not logged again", text, because)
 
 
-def sampling(backend: Backend, counted: Counted, settings: Settings, clock: Clock) -> Sampling | None:
+def sampling(
+    backend: Backend, counted: Counted, settings: Settings, clock: Clock, *, dropped: Callable[[], int] = int
+) -> Sampling | None:
     """Return what sends the samples of this process; None if they are turned off, or the store keeps none."""
     if not settings.metrics or not isinstance(backend, Inspection):
         return None
-    return Sampling(backend, counted, clock=clock, build=build())
+    return Sampling(backend, counted, clock=clock, build=build(), dropped=dropped)
 
 
 def sample_store(backend: Backend, inspection: Inspection, minute: int) -> None:

@@ -67,7 +67,7 @@ def suspect(case: Case) -> Reason | None:
     return Reason(
         code="suspect",
         text=f"It has crashed {counted(case.job.crashes, 'worker process', 'worker processes')}, so it waits to be first in "
-        f"line and then runs alone; {counted(case.place.ahead, 'job')} come before it.",
+        f"line and then runs alone; {counted(case.place.ahead, 'job comes', 'jobs come')} before it.",
         fix=f"look at its crashes: onward job show {case.job.id}",
         facts={"crashes": case.job.crashes, "ahead": case.place.ahead},
     )
@@ -107,10 +107,10 @@ def starved(case: Case) -> Reason | None:
     if len(found) < len(before):
         return None
     queue = case.queues[found[0]]
+    due = counted(queue.counts[State.AVAILABLE], "due job")
     return Reason(
         code="starved",
-        text=f"Queue {queue.name} has {queue.counts[State.AVAILABLE]:,} due jobs and comes before {case.job.queue} in every "
-        f"worker.",
+        text=f"Queue {queue.name} has {due} and comes before {case.job.queue} in every worker.",
         fix=f"give the queues weights (--queues {queue.name}=3,{case.job.queue}=1), or start a worker for it: "
         f"{worker_for(case.job.queue)}",
         facts={"queue": queue.name, "due": queue.counts[State.AVAILABLE]},

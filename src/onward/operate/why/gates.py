@@ -54,7 +54,7 @@ def limited(case: Case) -> Reason | None:
     raise_it = _setting(limit, "--running", "N")
     return Reason(
         code="limited",
-        text=f"The limit of {_named(limit)} is reached: {limit.running} of {counted(bound or 0, 'run')} are taken"
+        text=f"The limit of {_named(limit)} is reached: {limit.running} of {counted(bound or 0, 'run is', 'runs are')} taken"
         f"{' by ' + ', '.join(ids) if ids else ''}.",
         fix=f"onward why {ids[0]}; or raise the limit: {raise_it}" if ids else raise_it,
         facts={"kind": limit.row.kind, "limit": _named(limit), "running": limit.running, "of": bound, "ids": ids},

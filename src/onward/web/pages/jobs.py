@@ -41,8 +41,12 @@ def jobs(asked: WebCall) -> JobsAnswer:
 
 
 def why(asked: WebCall) -> ReasonView:
-    record = asked.record() if asked.can("jobs") else None
-    return reason_view(asked.jobs.why(asked.parameters["id"] if record is None else record.id))
+    if not asked.can("jobs"):
+        return reason_view(asked.jobs.why(asked.parameters["id"]))  # raises what the store lacks
+    record = asked.find()
+    if record is None and (gone := asked.gone()) is not None:
+        return reason_view(gone)
+    return reason_view(asked.jobs.why((record or asked.record()).id))
 
 
 def stack(asked: WebCall) -> StackAnswer:
