@@ -69,6 +69,8 @@ check-pages:
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.processes_picture check
+	$(BIN)/python -m tools.whole_picture check
+	$(BIN)/python -m tools.llms check
 	$(BIN)/python -m tools.schedules_picture check
 	$(BIN)/python -m tools.flows_picture check
 	$(BIN)/python -m tools.limits_pictures check
@@ -90,6 +92,8 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
 	$(BIN)/python -m tools.processes_picture write
+	$(BIN)/python -m tools.whole_picture write
+	$(BIN)/python -m tools.llms write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
 	$(BIN)/python -m tools.metrics_reference write
