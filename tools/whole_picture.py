@@ -20,7 +20,7 @@ from onward.config import Settings
 from tools.lifecycle import HEAD, STYLE
 
 PICTURE = Path("docs/assets/the-whole.svg")
-WIDTH, HEIGHT = 860, 360
+WIDTH, HEIGHT = 900, 360
 
 _TITLE = "Programs, the store, the supervisor and worker processes"
 
@@ -50,25 +50,25 @@ class Arrow(NamedTuple):
 BOXES = (
     Box(20, 110, 190, 140, "your program", ("web server, script, shell", "", "checks the arguments,", "seals the job")),
     Box(
-        330, 40, 200, 280, "store",
+        310, 40, 200, 280, "store",
         ("SQLite, PostgreSQL,", "MySQL, MariaDB, Redis", "", "jobs and dead letters", "leases and sessions", "schedules and limits", "results and series"),
         "finished",
     ),
-    Box(650, 40, 190, 110, "supervisor", ("none of your code", "starts, watches and", "replaces processes")),
-    Box(650, 210, 190, 110, "worker processes", ("your handlers: threads,", "tasks, or a process of", "their own for each run")),
+    Box(690, 40, 190, 110, "supervisor", ("none of your code", "starts, watches and", "replaces processes")),
+    Box(690, 210, 190, 110, "worker processes", ("your handlers: threads,", "tasks, or a process of", "their own for each run")),
 )  # fmt: skip
 
 
 def arrows(lease: int) -> tuple[Arrow, ...]:
     """The arrows; ``lease``: seconds."""
     return (
-        Arrow("M210 165 H324", ("enqueue",), 267, 156),
-        Arrow("M330 205 H216", ("result",), 273, 224),
-        Arrow("M650 80 H536", ("renews leases", f"of {lease} s"), 593, 52),
-        Arrow("M650 120 H536", ("gives back", "what dead ones held"), 593, 139),
-        Arrow("M650 242 H536", ("claims",), 593, 233),
-        Arrow("M650 288 H536", ("settles, while", "its lease holds"), 593, 307),
-        Arrow("M745 150 V204", ("starts",), 754, 183, "start"),
+        Arrow("M210 165 H304", ("enqueue",), 257, 156),
+        Arrow("M310 205 H216", ("result",), 263, 224),
+        Arrow("M690 72 H516", (f"renews leases of {lease} s",), 603, 63),
+        Arrow("M690 118 H516", ("gives back the jobs", "of dead processes"), 603, 136),
+        Arrow("M690 240 H516", ("claims",), 603, 231),
+        Arrow("M690 280 H516", ("settles, as long as", "its lease holds"), 603, 298),
+        Arrow("M785 150 V204", ("starts, stops",), 794, 183, "start"),
     )
 
 
