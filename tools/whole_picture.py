@@ -50,13 +50,32 @@ class Arrow(NamedTuple):
 BOXES = (
     Box(20, 110, 190, 140, "your program", ("web server, script, shell", "", "checks the arguments,", "seals the job")),
     Box(
-        310, 40, 200, 280, "store",
-        ("SQLite, PostgreSQL,", "MySQL, MariaDB, Redis", "", "jobs and dead letters", "leases and sessions", "schedules and limits", "results and series"),
+        310,
+        40,
+        200,
+        280,
+        "store",
+        (
+            "SQLite, PostgreSQL,",
+            "MySQL, MariaDB, Redis",
+            "",
+            "jobs and dead letters",
+            "leases and sessions",
+            "schedules and limits",
+            "results and series",
+        ),
         "finished",
     ),
     Box(690, 40, 190, 110, "supervisor", ("none of your code", "starts, watches and", "replaces processes")),
-    Box(690, 210, 190, 110, "worker processes", ("your handlers: threads,", "tasks, or a process of", "their own for each run")),
-)  # fmt: skip
+    Box(
+        690,
+        210,
+        190,
+        110,
+        "worker processes",
+        ("your handlers: threads,", "tasks, or a process of", "their own for each run"),
+    ),
+)
 
 
 def arrows(lease: int) -> tuple[Arrow, ...]:

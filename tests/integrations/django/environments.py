@@ -26,7 +26,9 @@ def interpreter(version):
         return sys.executable
     python = _ROOT / f".venv-django-{version}" / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"Django {version} needs Python 3.12 or later: have one on the PATH or in pyenv and run `make django`")
+        pytest.skip(
+            f"Django {version} needs Python 3.12 or later: have one on the PATH or in pyenv and run `make django`"
+        )
     return python
 
 
