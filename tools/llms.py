@@ -61,7 +61,8 @@ def _pages(entry: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 def _line(docs: Path, name: str, page: str) -> str:
     place = re.sub(r"(index)?\.md$", "", page)  # on the site each page is a folder
-    return f"- [{name}]({place + '/' if place and place[-1] != '/' else place or './'}): {first_sentence((docs / page).read_text(encoding='utf-8'))}"
+    folder = f"{place.rstrip('/')}/" if place else "./"
+    return f"- [{name}]({folder}): {first_sentence((docs / page).read_text(encoding='utf-8'))}"
 
 
 def first_sentence(page: str) -> str:

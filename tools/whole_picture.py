@@ -3,8 +3,8 @@
     python -m tools.whole_picture check    exit 1 and say why, if the picture is not what this file draws
     python -m tools.whole_picture write    draw it
 
-The picture is for the first page and says little; `tools/processes_picture.py` draws threads and messages from the code.  The
-length of a lease is the default of the settings.
+The picture is for the first page and says little; `tools/processes_picture.py` draws threads and messages from the code.
+The length of a lease is the default of the settings.
 """
 
 from __future__ import annotations

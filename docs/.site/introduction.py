@@ -1,4 +1,4 @@
-"""Leave out the docstring of the package: it is a guide to the files, and users of the API begin with the page's own words."""
+"""Leave out the docstring of the package: it is a guide to the files; the page has words for users."""
 
 from __future__ import annotations
 
