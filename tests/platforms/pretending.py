@@ -56,7 +56,7 @@ _POSIX = {
     os: "fork forkpty register_at_fork getuid geteuid getgid getegid getgroups setuid setgid seteuid setegid initgroups "
     "setsid getsid getpgid setpgid getpgrp killpg mkfifo mknod chown fchown lchown fchmod chroot "
     "wait wait3 wait4 waitid WNOHANG WUNTRACED nice getpriority setpriority getloadavg uname sysconf "
-    "posix_spawn posix_spawnp pread pwrite readv writev "
+    "pread pwrite readv writev "
     "O_CLOEXEC O_NONBLOCK O_NOFOLLOW O_DIRECTORY O_SYNC O_DSYNC O_NOCTTY statvfs fstatvfs lockf sync fdatasync "
     "WIFSIGNALED WTERMSIG WIFEXITED WEXITSTATUS",
     select: "poll epoll kqueue",
