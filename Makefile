@@ -69,6 +69,8 @@ check-pages:
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.processes_picture check
+	$(BIN)/python -m tools.whole_picture check
+	$(BIN)/python -m tools.llms check
 	$(BIN)/python -m tools.schedules_picture check
 	$(BIN)/python -m tools.flows_picture check
 	$(BIN)/python -m tools.limits_pictures check
@@ -91,6 +93,8 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
 	$(BIN)/python -m tools.processes_picture write
+	$(BIN)/python -m tools.whole_picture write
+	$(BIN)/python -m tools.llms write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
 	$(BIN)/python -m tools.metrics_reference write
@@ -123,13 +127,29 @@ $(PEERS)/.installed: Makefile
 		|| echo "bench: $$peer cannot be installed here"; done
 	@touch $@
 
+# Later interpreters than the one of development: those of pyenv, and those on the PATH.  What pyenv puts there only asks for a choice.
+LATER = $(firstword $(foreach name,$(1),$(shell for each in "$$HOME"/.pyenv/versions/$(name).*/bin/python$(name) python$(name); do \
+	"$$each" -c "" 2>/dev/null && command -v "$$each" && break; done)))
+
 # Django 6 needs a later Python than the rest does: nothing is built where there is none.
 .PHONY: django
 django: ## Build environments for the tests with Django 6.0 and 6.1, where a Python 3.12 or later is found
-	@later=$$(for each in 3.14 3.13 3.12; do python$$each -c "" 2>/dev/null && echo python$$each && break; done); \
-	if [ -z "$$later" ]; then echo "django: no Python 3.12 or later on the PATH: Django 6 is not tested here"; exit 0; fi; \
-	for version in 6.0 6.1; do $$later -m venv --clear .venv-django-$$version \
+	@later="$(call LATER,3.14 3.13 3.12)"; \
+	if [ -z "$$later" ]; then echo "django: no Python 3.12 or later here: Django 6 is not tested"; exit 0; fi; \
+	for version in 6.0 6.1; do "$$later" -m venv --clear .venv-django-$$version \
 		&& .venv-django-$$version/bin/pip install --quiet --editable . "Django==$$version.*" "psycopg[binary]" PyMySQL || exit 1; done
+
+# The tests with another interpreter, in an environment of its own: `make test-3.13 TESTS="tests/job tests/base"` runs some of them.
+TESTS ?=
+.PHONY: test-3.12 test-3.13 test-3.14
+test-3.12 test-3.13 test-3.14: test-%: ## Run the tests with that Python, where it is found (TESTS="tests/job": some of them)
+	@later="$(call LATER,$*)"; \
+	if [ -z "$$later" ]; then echo "test-$*: no Python $* here: nothing was run"; exit 1; fi; \
+	test -e .venv-$*/.installed || { "$$later" -m venv --clear .venv-$* \
+		&& .venv-$*/bin/python -m pip install --quiet --upgrade "pip>=25.1" \
+		&& .venv-$*/bin/pip install --quiet --constraint constraints.txt --editable . --group dev \
+		&& touch .venv-$*/.installed; } || exit 1; \
+	.venv-$*/bin/pytest -n 4 --run-again $(TESTS)
 
 docs: setup ## Build the site into build/site
 	$(BIN)/zensical build --strict --clean
@@ -150,8 +170,8 @@ lock: setup ## Choose newer versions of everything into constraints.txt
 		--universal --no-header --no-emit-index-url --no-annotate --output-file constraints.txt
 
 clean: ## Remove everything that can be made again
-	rm -rf $(VENV) $(PEERS) .venv-django-* build dist web/node_modules .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .venv-django-* .venv-3.* build dist web/node_modules .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z][a-z0-9. -]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'

@@ -69,3 +69,47 @@ def test_importing_onward_brings_nothing_along_but_msgspec():
 )
 def test_a_module_can_be_imported_first_and_alone(module):
     assert imported_by(module) == {"onward"}
+
+
+# What takes long to import, and what only one store or only a worker with async handlers needs.
+_LATE = {
+    "ssl",
+    "_ssl",
+    "http",
+    "asyncio",
+    "subprocess",
+    "sqlite3",
+    "psycopg",
+    "pymysql",
+    "redis",
+    "greenstalk",
+    "azure",
+    "tomllib",
+}
+_STORES = {
+    f"onward.backends.{store}"
+    for store in ("memory", "sqlite", "postgres", "mysql", "redis", "beanstalk", "servicebus")
+}
+
+
+def loaded_by(program):
+    return set(fresh_interpreter(f"import json, sys\n{program}\nprint(json.dumps(list(sys.modules)))"))
+
+
+@pytest.mark.promise("S170")
+def test_importing_the_application_loads_no_store_and_nothing_of_the_network():
+    loaded = loaded_by("from onward import Onward")
+
+    assert loaded & (_LATE | _STORES) == set()
+
+
+@pytest.mark.promise("S170")
+@pytest.mark.parametrize(("store", "driver"), [("memory", set()), ("sqlite", {"sqlite3"})])
+def test_a_program_that_enqueues_loads_the_store_that_it_names_and_no_other(store, driver, tmp_path):
+    url = "memory://" if store == "memory" else f"sqlite:///{tmp_path}/jobs.db"
+    loaded = loaded_by(
+        f"from onward import Onward\njobs = Onward({url!r})\n"
+        "def send(user: int) -> None: ...\njobs.job(send).enqueue(42)\njobs.close()"
+    )
+
+    assert loaded & (_LATE | _STORES) == {f"onward.backends.{store}", *driver}

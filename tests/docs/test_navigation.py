@@ -3,6 +3,8 @@
 import tomllib
 from pathlib import Path
 
+from onward.version import __version__
+
 _ROOT = Path(__file__).parents[2]
 _DOCS = _ROOT / "docs"
 
@@ -24,6 +26,20 @@ def test_every_page_is_in_the_navigation():
     written = {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
 
     assert set(_pages(settings["project"]["nav"])) == written
+
+
+def test_the_navigation_has_six_tabs_and_no_page_beside_them():
+    settings = tomllib.loads((_ROOT / "zensical.toml").read_text())
+
+    assert [list(group) for group in settings["project"]["nav"]] == [
+        [name] for name in ("Start", "Guides", "Running it", "Stores", "Reference", "Inside")
+    ]
+
+
+def test_the_pages_tell_the_version_that_they_are_about():
+    settings = tomllib.loads((_ROOT / "zensical.toml").read_text())
+
+    assert settings["project"]["copyright"] == f"Onward {__version__}"
 
 
 def test_every_decision_is_in_the_list_of_decisions():

@@ -22,7 +22,7 @@ def wheel(tmp_path_factory):
     """Built as a release is, from a copy, so that nothing is left in the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "sources"
-    for name in ("src", "README.md", "LICENSE", "pyproject.toml"):
+    for name in ("src", "README.md", "LICENSE", "pyproject.toml", "tools"):
         place = ROOT / name
         (shutil.copytree if place.is_dir() else shutil.copy)(place, _made(copy) / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, copy]

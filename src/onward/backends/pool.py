@@ -214,7 +214,7 @@ class Borrowing(Generic[Connection]):
 
 def _put_dev_null(fileno: int) -> None:
     """Put /dev/null in the place of an inherited socket."""
-    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    nothing = os.open(os.devnull, os.O_RDWR)
     with contextlib.suppress(OSError):
         os.dup2(nothing, fileno, inheritable=False)
     os.close(nothing)

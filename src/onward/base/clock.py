@@ -27,6 +27,8 @@ __all__ = [
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# Linux stops CLOCK_MONOTONIC while it is suspended and macOS does not; Windows has no clocks to choose from.
+_RUNS_ON: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 _SHORTEST = 0.001  # seconds: for a socket, 0 would mean not to wait at all
 
 _deadline: ContextVar[float | None] = ContextVar("onward.base.clock", default=None)
@@ -70,7 +72,7 @@ class JumpingClock:
 
 def boottime() -> float:
     """Return seconds on a clock that does not stop while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic() if _RUNS_ON is None else time.clock_gettime(_RUNS_ON)
 
 
 def from_micros(instant: int) -> datetime:

@@ -90,8 +90,9 @@ def _after(*, in_child: bool) -> None:
         _forking.subjects.pop().after_fork(in_child=in_child)
 
 
-os.register_at_fork(
-    before=_before,
-    after_in_parent=lambda: _after(in_child=False),
-    after_in_child=lambda: _after(in_child=True),
-)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(
+        before=_before,
+        after_in_parent=lambda: _after(in_child=False),
+        after_in_child=lambda: _after(in_child=True),
+    )

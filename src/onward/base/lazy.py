@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["asyncio", "difflib", "platform", "subprocess"]
+__all__ = ["asyncio", "difflib", "platform", "sqlite3", "subprocess"]
 
 
 class _Lazy:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import asyncio
     import difflib
     import platform
+    import sqlite3
     import subprocess
 else:
-    asyncio, difflib, platform, subprocess = map(_Lazy, __all__)
+    asyncio, difflib, platform, sqlite3, subprocess = map(_Lazy, __all__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 __all__ = ["intruder", "key_problem"]
@@ -19,6 +20,8 @@ _GROUP_READS, _GROUP_WRITES, _OTHERS_READ, _OTHERS_WRITE = 0o040, 0o020, 0o004, 
 
 def intruder(path: Path) -> str | None:
     """Name the users beside this one and root that can write a file or replace it; None if there are none."""
+    if sys.platform == "win32":  # rights are not in modes there
+        return None
     for each in (path, path.parent):
         status = each.stat()
         if status.st_uid not in (0, os.geteuid()):
@@ -30,6 +33,8 @@ def intruder(path: Path) -> str | None:
 
 def key_problem(path: Path) -> tuple[str, bool] | None:
     """Return the problem with the rights on a key file, with the fix; and whether the file is refused until then."""
+    if sys.platform == "win32":
+        return None
     status = path.stat()
     mode, user = status.st_mode, os.geteuid()
     if not stat.S_ISREG(mode):  # a pipe from another program: it is read once

@@ -22,6 +22,11 @@ __all__ = ["COMMAND", "log_level"]
 
 def run(args: Namespace) -> int:
     """Supervise worker processes until a signal stops them."""
+    if sys.platform == "win32":
+        raise CommandError(
+            "`onward worker` needs a POSIX system: run jobs on threads of your program, `with jobs.worker(): ...`",
+            Exit.CONFIG,
+        )
     # The supervisor imports neither the application nor what only a worker process needs.
     from onward.backends.opening import open_store
     from onward.supervisor.options import ProcessOptions, SupervisorOptions

@@ -292,8 +292,8 @@ class JobHandle(Generic[T]):
         returns: Any = Any,
         enqueued_at: int | None = None,
     ) -> None:
-        self.id = job_id
-        self.created = created
+        self.id: str = job_id
+        self.created: bool = created
         self._enqueued_at = enqueued_at
         self._source = source
         self._returns = returns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,13 +25,18 @@ class _Kind(NamedTuple):
     grace: int = 0  # until the last limit, which no program can ignore
 
 
+def _signal(name: str) -> int | None:
+    """Return the number of a signal; None where the system does not have it."""
+    return getattr(signal, name, None)
+
+
 _KINDS = {
-    "cpu_seconds": _Kind("RLIMIT_CPU", signal.SIGXCPU, grace=1),
+    "cpu_seconds": _Kind("RLIMIT_CPU", _signal("SIGXCPU"), grace=1),
     "address_space": _Kind(
         "RLIMIT_AS", words=("Cannot allocate memory", "MemoryError", "memory exhausted", "bad_alloc")
     ),
     "open_files": _Kind("RLIMIT_NOFILE", words=("Too many open files",)),
-    "file_size": _Kind("RLIMIT_FSIZE", signal.SIGXFSZ, words=("File too large",)),
+    "file_size": _Kind("RLIMIT_FSIZE", _signal("SIGXFSZ"), words=("File too large",)),
 }
 
 
@@ -75,6 +79,10 @@ def _shows(kind: _Kind, code: int, words: str) -> bool:
 
 def never_dump(pid: int) -> None:
     """Let a program leave no core file, which would hold the secrets in its memory.  Linux only."""
+    try:
+        import resource  # Windows has none
+    except ImportError:
+        return
     prlimit: Any = getattr(resource, "prlimit", None)
     if prlimit is not None:
         with contextlib.suppress(OSError):  # it has ended; or it changed its user, and then leaves none by itself

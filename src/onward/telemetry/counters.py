@@ -13,6 +13,7 @@ that stays, and nothing goes to the store.
 from __future__ import annotations
 
 import mmap
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -81,6 +82,8 @@ class CounterTable:
     @classmethod
     def anonymous(cls) -> CounterTable:
         """Begin a table that no other process sees: after a fork the child has a copy."""
+        if sys.platform == "win32":  # where nothing forks, there are no flags
+            return cls(memoryview(mmap.mmap(-1, SIZE)))
         return cls(memoryview(mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)))
 
     def release(self) -> None:

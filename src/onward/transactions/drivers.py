@@ -6,10 +6,10 @@ of a driver go to the caller as they are: they are about the caller's transactio
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from typing import Any, Literal, Protocol
 
+from onward.base.lazy import sqlite3
 from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
 

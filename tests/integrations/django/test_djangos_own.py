@@ -40,6 +40,7 @@ TABLE = {
 
 
 @pytest.mark.promise("S162")
+@pytest.mark.timeout(400)  # pip makes an environment of its own for the source that it downloads
 @pytest.mark.parametrize("version", TABLE)
 def test_django_finds_in_onward_what_it_asks_of_a_backend(version, tmp_path, report):
     tests, at_least, not_applicable = TABLE[version]

@@ -45,7 +45,7 @@ def create(path: Path) -> None:
     """
     try:
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
     except FileNotFoundError:
         raise BackendMisconfigured(f"{path}: the folder {path.parent} does not exist: create it") from None
     except OSError as error:

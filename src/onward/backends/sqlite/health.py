@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Literal
@@ -30,8 +30,7 @@ def of_library() -> Check:
 
 def of_file(path: Path) -> list[Check]:
     """Check the place of the file, the length of its log, and the free space."""
-    disk = os.statvfs(path.parent)
-    free = disk.f_bavail * disk.f_frsize
+    free = shutil.disk_usage(path.parent).free
     log = wal_size(path)
     too_long = log > connections.WAL_LIMIT
     return [

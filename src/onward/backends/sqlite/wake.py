@@ -12,18 +12,21 @@ there a moment later: the worker that was woken for it should have claimed it by
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
 import select
 import stat
-import termios
+import sys
 import threading
 import time
 from pathlib import Path
 
 from onward.base import forks
 from onward.base.interruption import uninterrupted
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
 
 __all__ = ["Sleeper", "WakePipe"]
 
