@@ -319,7 +319,8 @@ _IN_WORDS = (
 
 def picture(facts: Facts) -> str:
     """The SVG.  The same code gives the same bytes."""
-    down, up, out, back, asked, told = ([each.name for each in facts.messages if each.channel == channel] for channel in CHANNELS)
+    names = [[each.name for each in facts.messages if each.channel == channel] for channel in CHANNELS]
+    down, up, out, back, asked, told = names
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">Processes and threads of onward worker</title>',

@@ -64,8 +64,7 @@ class Worker:
     ) -> None:
         """Make a worker.  ``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end.
 
-        ``isolated_program``: the command that starts a process for a single job; without it such jobs run here.
-        ``template_program``: the command that starts the process from which these are forked.
+        ``isolated_program`` starts a process for a single job, ``template_program`` the one from which these are forked.
         """
         self.options = options
         self.quota = quota or Quota()
@@ -84,8 +83,8 @@ class Worker:
         session.samples = parts.samples
         self._isolated = isolated = None
         if isolated_program is not None:
-            make = functools.partial(IsolatedProcesses, isolated_program, runtime, recorder, fresh=session.fresh)
-            self._isolated = isolated = make(reporter=parts.reporter, template_program=template_program)
+            make = functools.partial(IsolatedProcesses, isolated_program, template_program=template_program)
+            self._isolated = isolated = make(runtime, recorder, parts.reporter, fresh=session.fresh)
         self._inflight = inflight = Inflight(options.concurrency, session.fresh, isolates=isolated is not None)
         self._deadlines = Deadlines(inflight.running, died=self.on_died)
         self._pump = Pump(
