@@ -164,7 +164,7 @@ def test_a_template_that_was_killed_is_replaced(shop, isolated):
         running = threads.submit(isolated.attempt, shop.hold_the_lock_alone)
         pid = shop.noted("locking")["pid"]
         os.kill(first, signal.SIGKILL)
-        outcome = running.result()
+        outcome = running.result().outcome
     gone(pid)
 
     assert outcome == Crashed("ended with the template process that it was forked from")
