@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from onward.base.failure import storable
 from onward.base.ipc import IpcMessage
 
 __all__ = ["CannotFork", "Fork", "ForkEnded", "Forked", "NotPreloaded", "Preloaded", "receive", "send", "shortened"]
 
-_LONGEST = 1 << 16  # bytes: the text of a problem is cut far below
+_LONGEST = 1 << 17  # bytes: the text of a problem is cut, to fewer also if each character takes four
 _LONGEST_TEXT = 1 << 14  # characters
 _MOST_FILES = 2
 
@@ -83,4 +84,5 @@ def receive(end: socket.socket) -> tuple[IpcMessage | None, list[int]]:
 
 def shortened(text: str) -> str:
     """Cut the beginning of a long text, such as a traceback: the end of it says what is wrong."""
+    text = storable(text)
     return text if len(text) <= _LONGEST_TEXT else f"... {text[-_LONGEST_TEXT:]}"
