@@ -31,6 +31,7 @@ END = "<!-- /{} -->"
 WIDTH, HEIGHT = 1000, 760
 
 _SUPERVISOR, _WORKER, _ISOLATED, _ANY = "supervisor", "worker process", "isolated process", "any program"
+_TEMPLATE = "template"
 
 
 class Thread(NamedTuple):
@@ -126,10 +127,12 @@ GUARDS: Mapping[str, str] = {
     "worker/handler_threads.py": "The number of handler threads, each of which waits on a lock of its own; their deadlines.",
     "worker/inflight.py": "The leases in the process: which wait, which run.",
     "worker/inline.py": "The session of `process_once` and `drain`, and those before it.",
-    "worker/isolated.py": "Which isolated processes are idle or busy; and that one is ended once.",
+    "worker/isolated.py": "Which isolated processes are idle or busy.",
+    "worker/isolated_process.py": "That an isolated process is killed only until it is collected.",
     "worker/loop_watch.py": "Nothing: events between the watch and the loop.",
     "worker/pump.py": "Nothing: events that wake the pump or tell that it is idle.",
     "worker/recovery.py": "Nothing: an event that ends the wait for a store that does not answer.",
+    "worker/template.py": "One thread starts the template while the others wait; and that it is ended once.",
     "worker/session.py": "The name of the session and until when it is fresh.",
 }
 ROOMS_WITH_LOCKS = ("base", "client", "job", "attempt", "worker", "supervisor", "entry", "telemetry")
@@ -149,6 +152,8 @@ CHANNELS = (
     Channel("supervisor/messages.py", "DECODE_BELOW", _WORKER, _SUPERVISOR),
     Channel("worker/isolated_messages.py", "FromWorker", _WORKER, _ISOLATED),
     Channel("worker/isolated_messages.py", "FromProcess", _ISOLATED, _WORKER),
+    Channel("worker/template_messages.py", "FromWorker", _WORKER, _TEMPLATE),
+    Channel("worker/template_messages.py", "FromTemplate", _TEMPLATE, _WORKER),
 )
 
 
@@ -307,14 +312,15 @@ def _full(name: str) -> str:
 # The picture
 
 _IN_WORDS = (
-    "The supervisor, its worker processes, isolated processes, the store and a program that enqueues, with their threads "
-    "and what they send each other."
+    "The supervisor, its worker processes, isolated processes and the template from which they are forked, the store and a "
+    "program that enqueues, with their threads and what they send each other."
 )
 
 
 def picture(facts: Facts) -> str:
     """The SVG.  The same code gives the same bytes."""
-    down, up, out, back = ([each.name for each in facts.messages if each.channel == channel] for channel in CHANNELS)
+    names = [[each.name for each in facts.messages if each.channel == channel] for channel in CHANNELS]
+    down, up, out, back, asked, told = names
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">Processes and threads of onward worker</title>',
@@ -325,10 +331,12 @@ def picture(facts: Facts) -> str:
         *_process(30, 40, 560, 130, "supervisor: no code of the application"),
         *_process(30, 290, 560, 240, "worker process × N: one Worker"),
         *_process(30, 650, 560, 90, "isolated process: one run at a time"),
+        *_process(610, 650, 170, 90, "template"),
         *_process(800, 40, 170, 490, "store"),
         *_process(800, 650, 170, 90, "program"),
         *_thread("main: the loop", 150, 120),
         *_thread("main: the handler", 150, 700),
+        *_thread("main: forks", 695, 700),
         *_thread("enqueue", 885, 700),
     ]
     for (_, name), thread in THREADS.items():
@@ -339,7 +347,10 @@ def picture(facts: Facts) -> str:
         *_arrow("M250 290 V176", up, 260, 192),
         *_arrow("M470 290 V176", ["board: begun runs", "(shared memory)"], 480, 226),
         *_arrow("M60 530 V644", out, 70, 580),
-        *_arrow("M250 650 V536", back, 260, 566),
+        *_arrow("M250 650 V536", back, 260, 545),
+        *_arrow("M590 522 H630 V644", asked, 637, 600),
+        *_arrow("M700 650 V508 H596", told, 707, 552),
+        *_arrow("M610 720 H596", [], 0, 0),
         *_arrow("M440 120 H794", ["extend, reap, prune"], 610, 112),
         *_arrow("M585 340 H794", ["turn: settle, claim"], 610, 332),
         *_arrow("M585 390 H794", ["extend"], 610, 382),

@@ -25,6 +25,8 @@ class Mutant(NamedTuple):
 
 
 SQLITE = "src/onward/backends/sqlite"
+ENTRY = "src/onward/entry"
+TEMPLATES = "tests/supervisor/test_template.py"
 MEMORY = "src/onward/backends/memory"
 IN_STEPS = "tests/backends/sqlite/test_flows.py::TestSteps"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
@@ -3380,5 +3382,47 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/compat/test_tasks.py::TestRetries::test_fewer_retries_can_be_asked_for",),
+    ),
+    Mutant(
+        "M385",
+        "the template tells that every process ended well",
+        (Edit(f"{ENTRY}/template.py", "ForkEnded(code)", "ForkEnded(0)"),),
+        (f"{TEMPLATES}::test_the_end_of_a_forked_process_is_told_as_that_of_a_fresh_one",),
+    ),
+    Mutant(
+        "M386",
+        "a template in which threads run is forked",
+        (Edit(f"{ENTRY}/template.py", "    if threads or tasks:\n", "    if tasks < 0:\n"),),
+        (f"{TEMPLATES}::test_a_template_whose_import_leaves_something_behind_is_not_forked",),
+    ),
+    Mutant(
+        "M387",
+        "a template with open sockets is forked",
+        (
+            Edit(
+                f"{ENTRY}/template.py",
+                '("socket:", "anon_inode:")):\n        return True',
+                '("anon_inode:")):\n        return True\n    if target.startswith("socket:"):\n        return False',
+            ),
+        ),
+        (f"{TEMPLATES}::test_a_template_whose_import_leaves_something_behind_is_not_forked",),
+    ),
+    Mutant(
+        "M388",
+        "a forked process outlives its template",
+        (Edit(f"{ENTRY}/template.py", "            end_with_parent()\n", ""),),
+        (f"{TEMPLATES}::test_a_worker_that_is_killed_takes_its_template_and_all_forks_along",),
+    ),
+    Mutant(
+        "M389",
+        "a template whose import has failed is kept",
+        (
+            Edit(
+                "src/onward/worker/template.py",
+                "                    self._end(process)\n                    raise CannotPreload(problem)\n",
+                "                    raise CannotPreload(problem)\n",
+            ),
+        ),
+        (f"{TEMPLATES}::test_a_job_whose_import_fails_is_put_aside_and_the_next_imports_again",),
     ),
 )

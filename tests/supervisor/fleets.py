@@ -219,7 +219,19 @@ class Fleet:
 
     def solos(self):
         """Its processes for single jobs."""
-        return self.members("onward.entry.isolated")
+        return self._named("onward-isolated")
+
+    def templates(self):
+        """Its processes from which those are forked."""
+        return self._named("onward-template")
+
+    def _named(self, name):
+        found = []
+        for pid in self.members("onward.entry."):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                    found.append(pid)
+        return found
 
     def pause(self):
         """Everything of it stands still, as if the machine were suspended."""

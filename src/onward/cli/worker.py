@@ -52,6 +52,7 @@ def run(args: Namespace) -> int:
             "log_level": log_level(args),
             "log_format": args.log_format,
             "tell_files": args.reload,
+            "preload": args.preload,
             # With --reload, every process has the code of its own start.
             "deployed_at": None if args.reload else SystemClock().micros(),
             **once,
@@ -178,6 +179,13 @@ COMMAND = Command(
             metavar="TIME",
             type=values.duration,
             default=3600.0,
+        ),
+        argument(
+            "--no-preload",
+            "start each process of a single job as a fresh interpreter, not as a fork of one that has imported the "
+            "application",
+            action="store_false",
+            dest="preload",
         ),
         argument(
             "--log-format",

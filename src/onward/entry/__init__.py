@@ -1,5 +1,6 @@
 """Programs that processes of Onward start, not people: the top room, which no other room imports.
 
-Here: `child` (a supervisor's worker process) and `isolated` (a worker's process for one job at a time).
-Both import the application, say so on a socket, and serve until the other end is gone.  Read `child` first.
+Here: `child` (a supervisor's worker process), `isolated` (a worker's process for one job at a time) and `template` (from
+which those are forked).  All import the application, say so on a socket, and serve until the other end is gone.  Read
+`child` first.
 """

@@ -20,7 +20,7 @@ import msgspec
 from onward import config
 from onward.app import Onward
 from onward.backends.opening import located
-from onward.base.ipc import IpcChannel, IpcMessage
+from onward.base.ipc import IpcChannel
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
@@ -43,7 +43,8 @@ _EXITS_WITHIN = 5.0  # seconds for the application's own code at exit
 def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     """Import the application, report that, and run jobs until there is nothing to do or the supervisor is gone."""
     os.set_inheritable(int(board_fd), False)  # noqa: FBT003
-    channel, options = prepare_process(channel_fd, options_json, DECODE_ABOVE)
+    end, options = prepare_process(channel_fd, options_json)
+    channel = IpcChannel(end, DECODE_ABOVE)
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
@@ -71,18 +72,16 @@ def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     return code
 
 
-def prepare_process(
-    channel_fd: str, options_json: str, decoder: msgspec.msgpack.Decoder[IpcMessage]
-) -> tuple[IpcChannel, ProcessOptions]:
-    """Set up signals, logging and the channel of a process that has just started, before it imports the application."""
+def prepare_process(socket_fd: str, options_json: str) -> tuple[socket.socket, ProcessOptions]:
+    """Set up signals, logging and the socket of a process that has just started, before it imports the application."""
     end_with_parent()  # while this process imports the application it reads no messages
     leave_signals_to_others()
-    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003  a program that a handler starts must not keep it open
+    os.set_inheritable(int(socket_fd), False)  # noqa: FBT003  a program that a handler starts must not keep it open
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
     listen(options.log_level, options.log_format)
     config.unknown_variables()  # the command has warned of them
-    return IpcChannel(socket.socket(fileno=int(channel_fd)), decoder), options
+    return socket.socket(fileno=int(socket_fd)), options
 
 
 def load_application(options: ProcessOptions) -> Onward:
@@ -103,12 +102,15 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
     quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
     quota.count = board.count
     app.metrics.count_into(board.counters)
+    options_json = msgspec.json.encode(options).decode()
+    preloads = options.preload and sys.platform == "linux"  # elsewhere a fork after an import is not safe
     return Worker(
         app.parts(ticks=options.ticks, deployed_at=options.deployed_at),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
         recorder=board,
         quota=quota,
-        isolated_program=(sys.executable, "-m", "onward.entry.isolated", msgspec.json.encode(options).decode()),
+        isolated_program=(sys.executable, "-m", "onward.entry.isolated", options_json),
+        template_program=(sys.executable, "-m", "onward.entry.template", options_json) if preloads else None,
     )
 
 

@@ -2,6 +2,8 @@
 
 The handler runs in the main thread.  Another thread reads messages: when the worker is gone, no process would settle the job
 that runs here, so this process ends at once.  The other end is `onward.worker.isolated`.
+
+A process that was forked from a template (`onward.entry.template`) comes here when the application is imported.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import os
 import queue
 import resource
+import socket
 import sys
 import threading
 import traceback
@@ -19,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from onward.app import Onward
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
 from onward.attempt.notebook import UnsupportedNotes
 from onward.attempt.prepare import prepare
@@ -32,6 +36,7 @@ from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
 from onward.job.run_parts import FlowsOfRuns
+from onward.supervisor.subreaper import name_process
 from onward.telemetry.metrics import Metrics
 from onward.telemetry.numbers import Pair
 from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
@@ -51,22 +56,33 @@ from onward.worker.isolated_messages import (
     WriteNote,
 )
 
-__all__ = ["IsolatedRunner", "main"]
+__all__ = ["IsolatedRunner", "import_problem", "main", "run_isolated"]
 
 _DECODER: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromWorker)
 
 
 def main(options_json: str, channel_fd: str) -> None:
     """Import the application, then run the leases that the worker sends."""
-    channel, options = prepare_process(channel_fd, options_json, _DECODER)
+    end, options = prepare_process(channel_fd, options_json)
+    name_process("onward-isolated")
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
     except BaseException as error:  # noqa: BLE001  whatever an application does while it is imported
-        text = "".join(traceback.format_exception(error))
-        channel.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
+        IpcChannel(end, _DECODER).send(Imported(import_problem(error)))
         return
-    runner = IsolatedRunner(app.parts().runtime, app.metrics, channel)
+    run_isolated(app, end)
+
+
+def import_problem(error: BaseException) -> str:
+    """Return in words why the application cannot be imported."""
+    text = "".join(traceback.format_exception(error))
+    return f"the application cannot be imported in a process of its own: {text}"
+
+
+def run_isolated(app: Onward, end: socket.socket) -> None:
+    """Run the leases that the worker sends over this socket."""
+    runner = IsolatedRunner(app.parts().runtime, app.metrics, IpcChannel(end, _DECODER))
     with Stacks(runner.whereabouts):
         runner.serve()
 

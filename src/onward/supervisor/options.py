@@ -30,6 +30,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_level: int = logging.INFO
     log_format: Literal["text", "json"] = "text"
     tell_files: bool = False
+    preload: bool = True  # fork isolated processes from one that has imported the application
     ticks: bool = True  # books what schedules have due: one process of each supervisor does
     deployed_at: int | None = None  # when its supervisor started
 

@@ -78,6 +78,8 @@ class WorkerProcess:
         if begun:  # its handlers may have started programs
             kill_group(self.pid)
         code = self._popen.wait()
+        if template := self.board.template_pid():
+            end_orphan(template)  # first: then what it has forked becomes a child of this process
         for pid in (pid for each in begun for pid in (each.pid, each.program) if pid):
             end_orphan(pid)
         return code

@@ -1,7 +1,7 @@
 """The run board: what a worker process has begun, in memory that its supervisor can read after the process has died.
 
     head    the pump's beats, how many jobs it has settled, its turns and how long they took, the events that it dropped; the
-            names of its session and of the successor that may have taken over
+            pid of its template; the names of its session and of the successor that may have taken over
     cells   one for each lease whose handler was called and whose settlement has not been answered
     table   what the process has counted (`onward.telemetry.counters`)
 
@@ -22,7 +22,7 @@ from onward.telemetry.counters import SIZE, CounterTable
 
 __all__ = ["BegunRun", "BoardTotals", "RunBoard"]
 
-_BEATS, _SETTLED, _TURNS, _TURN_MICROS, _EVENTS_DROPPED = range(5)  # words of the head, of 8 bytes each
+_BEATS, _SETTLED, _TURNS, _TURN_MICROS, _EVENTS_DROPPED, _TEMPLATE = range(6)  # words of the head, of 8 bytes each
 _HEAD_SIZE = 64
 _NAME = struct.Struct("<B63s")
 _NAMES = (64, 128)  # of the session, of its successor
@@ -102,6 +102,10 @@ class RunBoard:
         self._head[_TURNS] += 1
         self._head[_TURN_MICROS] += round(seconds * 1_000_000)
 
+    def template(self, pid: int) -> None:
+        """Record the process from which isolated processes are forked; 0: there is none any more."""
+        self._head[_TEMPLATE] = pid
+
     def name(self, owner: str, successor: str = "") -> None:
         """Record the names of the session before the store gets them: the supervisor knows every name that the store has."""
         for place, name in zip(_NAMES, (owner, successor), strict=True):
@@ -140,6 +144,10 @@ class RunBoard:
 
     def beats(self) -> int:
         return self._head[_BEATS]
+
+    def template_pid(self) -> int:
+        """Return the pid of the template; 0: there is none."""
+        return self._head[_TEMPLATE]
 
     def settled(self) -> int:
         return self._head[_SETTLED]

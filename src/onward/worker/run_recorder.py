@@ -20,6 +20,9 @@ class RunRecorder(Protocol):
     def name(self, owner: str, successor: str = "") -> None:
         """Record the name of a session that is about to be opened, or to be adopted by a successor."""
 
+    def template(self, pid: int) -> None:
+        """Record the process from which isolated processes are forked; 0: there is none any more."""
+
     def beat(self) -> None:
         """Record that the pump is alive."""
 

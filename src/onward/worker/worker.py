@@ -60,10 +60,11 @@ class Worker:
         recorder: RunRecorder | None = None,
         quota: Quota | None = None,
         isolated_program: Sequence[str] | None = None,
+        template_program: Sequence[str] | None = None,
     ) -> None:
         """Make a worker.  ``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end.
 
-        ``isolated_program``: the command that starts a process for a single job; without it such jobs run here.
+        ``isolated_program`` starts a process for a single job, ``template_program`` the one from which these are forked.
         """
         self.options = options
         self.quota = quota or Quota()
@@ -82,8 +83,8 @@ class Worker:
         session.samples = parts.samples
         self._isolated = isolated = None
         if isolated_program is not None:
-            make = functools.partial(IsolatedProcesses, isolated_program, runtime, recorder, fresh=session.fresh)
-            self._isolated = isolated = make(reporter=parts.reporter)
+            make = functools.partial(IsolatedProcesses, isolated_program, template_program=template_program)
+            self._isolated = isolated = make(runtime, recorder, parts.reporter, fresh=session.fresh)
         self._inflight = inflight = Inflight(options.concurrency, session.fresh, isolates=isolated is not None)
         self._deadlines = Deadlines(inflight.running, died=self.on_died)
         self._pump = Pump(
