@@ -71,6 +71,14 @@ class _Fleet(NamedTuple):
             known |= set(more)
         return found
 
+    def is_up(self) -> bool:
+        """Whether the supervisor catches SIGTERM by now, or has ended."""
+        if self.supervisor.poll() is not None:
+            return True
+        lines = Path(f"/proc/{self.supervisor.pid}/status").read_text().splitlines()
+        caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+        return bool(caught >> (signal.SIGTERM - 1) & 1)
+
 
 class Fleets:
     """Some supervisors that share a store."""
@@ -132,6 +140,8 @@ class Fleets:
     def stop(self) -> list[int]:
         """The exit codes of a polite stop."""
         for fleet in self._fleets:
+            while not fleet.is_up():  # it may have been started just now, and the signal would kill it
+                time.sleep(0.01)
             fleet.supervisor.send_signal(signal.SIGTERM)
         return [fleet.supervisor.wait() for fleet in self._fleets]
 
