@@ -69,7 +69,10 @@ def test_fifty_people_cost_one_look_in_two_seconds(jobs, looks, time):
     for _ in range(10):
         with ThreadPoolExecutor(50) as people:
             seen = list(people.map(lambda _: watch.look(), range(50)))
-        assert len({look.number for look in seen}) == 1
+        assert {look.number for look in seen} <= {
+            looks.made - 1,
+            looks.made,
+        }  # who asks during a look gets the one before
         time.now += 1.0
 
     assert looks.made == 5

@@ -90,6 +90,7 @@ def run_in(folders, code, tmp_path):
 
 
 @pytest.mark.promise("S170")
+@pytest.mark.timeout(600)  # what it installs may have to be downloaded
 def test_every_extra_brings_what_its_part_of_onward_needs(wheel, tmp_path, subtests):
     bare = installed(wheel, "", tmp_path / "bare")
     assert run_in([bare], _ALONE, tmp_path).stdout == "42\n"

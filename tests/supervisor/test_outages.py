@@ -122,10 +122,12 @@ def test_a_mistake_in_new_code_does_not_stop_those_who_run_the_old(shop, start):
 
 
 @pytest.mark.promise("F25")
-def test_an_isolated_job_whose_process_cannot_import_the_application_waits(shop, start):
-    fleet = start(shop)
+@pytest.mark.parametrize("options", [(), ("--no-preload",)], ids=["forked", "fresh"])
+def test_an_isolated_job_whose_process_cannot_import_the_application_waits(shop, start, options):
     shop.add("if allowed('mistake'): raise KeyError('what a mistake')\nif allowed('crash'): os._exit(1)")
     for name in ("mistake", "crash"):
+        fleet = start(shop, *options)  # another one each time: what has imported the application is used again
+        shop.plain.enqueue().result(20)
         shop.let(name)
         handle = shop.hold_alone.enqueue(name)  # its name was called already
         record = eventually(lambda handle=handle: each if (each := handle.record()).state is State.SCHEDULED else None)
@@ -135,9 +137,7 @@ def test_an_isolated_job_whose_process_cannot_import_the_application_waits(shop,
         shop.jobs.retry(handle.id)
         (record,) = shop.ended(handle)
         assert (record.state, record.attempts, record.crashes) == (State.COMPLETED, 1, 0)
-        os.kill(record.result, signal.SIGKILL)  # or it would be used for the next
-        gone(record.result)
-    assert fleet.stop() == 0
+        assert fleet.stop() == 0
 
 
 @pytest.mark.promise("A4")

@@ -186,6 +186,7 @@ COMMAND = Command(
             "application",
             action="store_false",
             dest="preload",
+            default=True,
         ),
         argument(
             "--log-format",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import sys
 import time
-from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -210,7 +209,13 @@ def _as_exception(error: RunError, otherwise: Exception) -> Exception:
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return otherwise
     try:
-        # A KeyError is told by the key as Python writes it.
-        return kind(literal_eval(error.message) if issubclass(kind, KeyError) else error.message)
+        return kind(_key_in(error.message) if issubclass(kind, KeyError) else error.message)
     except Exception:  # noqa: BLE001  its constructor takes something else
         return otherwise
+
+
+def _key_in(message: str) -> str | int:
+    """Return the text or number that a KeyError was raised with: its message is that, as Python writes it."""
+    if len(message) > 1 and message[0] == message[-1] and message[0] in "'\"" and "\\" not in message:
+        return message[1:-1]
+    return int(message) if message.removeprefix("-").isdecimal() else message
