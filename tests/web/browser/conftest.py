@@ -23,6 +23,9 @@ from tools.busy_store import fill
 expect.set_options(timeout=30_000)  # reached only when something is broken: facts come long before
 
 _FAILED = pytest.StashKey[bool]()
+_FOLDER = Path(__file__).parent
+_browsers = []  # one, while tests of this folder run
+_until_the_end = ExitStack()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,10 +36,21 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture(scope="package")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End the browser with the last test of the folder.  A fixture cannot: without an __init__.py there is no package."""
+    yield
+    if nextitem is None or not nextitem.path.is_relative_to(_FOLDER):
+        _browsers.clear()
+        _until_the_end.close()
+
+
+@pytest.fixture(scope="module")
 def browser():
-    with chromium() as browser:
-        yield browser
+    """The browser of all modules."""
+    if not _browsers:
+        _browsers.append(_until_the_end.enter_context(chromium()))
+    return _browsers[0]
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +107,7 @@ def url(store, request, tmp_path):
             return f"sqlite:///{tmp_path / 'jobs.db'}?durability=relaxed"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def filled(tmp_path_factory):
     """A file with a busy store, made once: the file, and the ids of jobs that are worth a look."""
     file = tmp_path_factory.mktemp("busy") / "jobs.db"
