@@ -103,7 +103,8 @@ def test_the_table_above_has_every_command_that_acts():
     tree += [((group.name, each.name), each) for group in TREE if isinstance(group, Group) for each in group.commands]
     acting = {names for names, each in tree if "--by" in [argument.name for argument in each.arguments]}
 
-    assert acting == {command[: 1 if command[0] == "forget" else 2] for command in ACTS}
+    elsewhere = {("schedule", "import")}  # it needs an application of Celery's: tests/compat/test_schedules.py
+    assert acting - elsewhere == {command[: 1 if command[0] == "forget" else 2] for command in ACTS}
 
 
 def test_people_read_the_newest_first(onward, jobs, late):

@@ -41,12 +41,11 @@ def test_machines_get_what_the_application_says(onward, jobs, late):
     assert told["exact"] is True
 
 
-def test_the_application_that_is_named_is_in_the_command_to_type(onward, jobs, tmp_path):
-    (tmp_path / "shop.py").write_text(f"from onward import Onward\njobs = Onward({jobs.settings.url!r})\n")
-    job = jobs.enqueue("work", queue="mail")
+def test_the_application_that_is_named_is_in_the_command_to_type(onward, jobs, shop):
+    app, job = shop(jobs.settings.url), jobs.enqueue("work", queue="mail")
 
     assert "do       onward worker MODULE:ATTRIBUTE --queues mail\n" in onward("why", job.id).out
-    assert "do       onward worker shop:jobs --queues mail\n" in onward("--app", "shop:jobs", "why", job.id).out
+    assert f"do       onward worker {app} --queues mail\n" in onward("--app", app, "why", job.id).out
 
 
 def test_a_job_that_is_not_there_is_explained_too(onward, late):

@@ -141,7 +141,7 @@ class TestImport:
         words = ["schedule", "import", "celery", "imported_celery:app", "--app", "imported_jobs:jobs"]
         dry, dry_told = main([*words, "--dry-run"]), capsys.readouterr()
         self.forget_modules()
-        made, made_told = main(words), capsys.readouterr()
+        made, made_told = main([*words, "--by", "ann", "--reason", "the move"]), capsys.readouterr()
 
         assert (shown, dry, made) == (1, 1, 1)  # one of them cannot be
         assert (nightly["cron"], nightly["tz"], nightly["args"]) == ("30 2 * * *", "Europe/Berlin", ["acme"])
@@ -149,7 +149,8 @@ class TestImport:
         assert "1 schedule would be made; nothing was" in dry_told.err
         assert "1 schedule made" in made_told.err
         with Onward() as jobs:
-            (schedule,) = jobs.schedules.list()
+            (schedule,), (entry,) = jobs.schedules.list(), jobs.audit()
+        assert (entry.act, entry.who, entry.detail) == ("create-schedule", "ann", "the move")
         assert (schedule.name, schedule.job, schedule.arguments) == ("nightly", "report", {"customer": "acme"})
 
     def test_they_can_be_printed_as_code(self, shop, capsys):
