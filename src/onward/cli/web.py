@@ -53,7 +53,7 @@ def _tell(args: Namespace, url: str, *, named: bool) -> None:
         output.write(url)
     sys.stdout.flush()
     output.say(
-        args, f"sign in with the token in {_VARIABLE}" if named else "whoever has this address may do everything"
+        args, f"sign in with the token in {_VARIABLE}" if named else "a person with this address may do everything"
     )
     output.say(args, "Ctrl-C ends it")
 
@@ -81,11 +81,11 @@ COMMAND = Command(
             metavar="NAME",
             action="append",
         ),
-        argument("--read-only", "nobody can change anything", action="store_true"),
+        argument("--read-only", "people can look and change nothing", action="store_true"),
         argument("--title", "what stands in its head, as in staging", metavar="TEXT"),
     ),
     about=(
-        "It prints the address, with a token that it has made: whoever has both is an administrator. ONWARD_WEB_TOKEN "
+        "It prints the address, with a token that it has made: a person with both is an administrator. ONWARD_WEB_TOKEN "
         "names a token of your own, which is not printed. It speaks HTTP without encryption: for other machines, put a "
         "proxy with TLS before it, or mount the dashboard in your application. It needs uvicorn: "
         'pip install "onward[web]". Ctrl-C or SIGTERM ends it, with exit code 0.'
