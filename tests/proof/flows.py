@@ -33,6 +33,8 @@ __all__ = ["of_processes_under_fire"]
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 _PATIENCE = 1_800.0
 _APP = "tests.proof.flow_shop:jobs"
 _MOST_JOBS = 50
@@ -274,7 +276,13 @@ class _Judge:
             failed = any(job.state is not State.COMPLETED for job in jobs[node.name])
             opened = state_of_waiting(node.when, [states[name] for name in node.after])
             expected = opened if opened != "open" else "failed" if failed else "completed"
-            self.flaws["nodes against the rules"] += states[node.name] != expected
+            if states[node.name] != expected:
+                self.flaws["nodes against the rules"] += 1
+                of_jobs = Counter(job.state.value for job in jobs[node.name])
+                logger.error(
+                    "flow %s: node %s (%s %s) is %s and should be %s: its jobs are %s, all nodes %s",
+                    *(row.id, node.name, node.when, node.after, states[node.name], expected, dict(of_jobs), states),
+                )
 
     def _check_order(self, flow: _Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
         """No job began before the last run of each that it comes after had ended.
