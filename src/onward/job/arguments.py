@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import marshal
 import math
 import re
 import typing
@@ -98,8 +99,8 @@ class Arguments:
                 refuse_misshapen(payload, self._name)
             decoded = self._decode(payload)
             # JSON carries nearly every value as it is; but a null can stand for a number that JSON cannot write.
-            if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):
-                self._compare(call, decoded)
+            if (nulls := b"null" in payload) or not _PLAIN.issuperset(map(type, call.values())):
+                self._compare(call, decoded, nulls=nulls)
         except ArgumentError:
             raise
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
@@ -183,13 +184,15 @@ class Arguments:
             payload = b"{}"
         return scrubber(payload, self.secrets, lambda: call)(_explain(error))
 
-    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
-        """Raise for an argument that would reach the handler as another value."""
+    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct, *, nulls: bool) -> None:
+        """Raise for an argument that would reach the handler as another value.  ``nulls``: the payload has one at least."""
         for name, given in call.items():
-            if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
+            arrived, exactly = getattr(decoded, name), name in self._unannotated
+            if _equal(given, arrived, exactly=exactly or nulls):
+                continue
+            if nulls and (found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook))):
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
-            arrived = getattr(decoded, name)
-            if not _survived(given, arrived, exactly=name in self._unannotated):
+            if not _survived(given, arrived, exactly=exactly):
                 hidden = is_telling(name) or any(secrets_in(given)) or any(secrets_in(arrived))
                 shown = [MASK, MASK] if hidden else [f"{value!r:.60}" for value in (given, arrived)]
                 raise ArgumentError(
@@ -239,6 +242,19 @@ def _culprit(call: Mapping[str, Any]) -> str:
         except Exception:  # noqa: BLE001  see above
             return f"{name}: "
     return ""
+
+
+def _equal(given: Any, arrived: Any, *, exactly: bool) -> bool:
+    """Return whether a comparison in C finds both equal.  ``exactly``: in types and in fields that `==` leaves out, too.
+
+    An order of twenty lines is compared in a tenth of the time that `_survived` takes.
+    """
+    try:
+        if exactly:  # version 2 writes equal values alike, whether or not their parts are one object or interned
+            return marshal.dumps(given, 2) == marshal.dumps(arrived, 2)
+        return bool(given == arrived)
+    except Exception:  # noqa: BLE001  marshal refuses what is not built in; a model's own methods may raise anything
+        return False
 
 
 def _survived(given: Any, arrived: Any, *, exactly: bool) -> bool:
