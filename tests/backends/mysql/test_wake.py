@@ -1,5 +1,6 @@
 """Waking without notifications: looks, at random and not too many; a bell within the process."""
 
+import itertools
 import threading
 import time
 
@@ -23,11 +24,18 @@ def in_thread():
 
 def test_looks_become_rarer_and_keep_no_step():
     pauses = wake.pauses()
-    first, *later = [next(pauses) for _ in range(40)]
+    first, *later = [next(pauses) for _ in range(100)]
 
-    assert first < 0.07
-    assert all(0.29 < pause < 0.51 for pause in later[10:])
+    assert first < 0.007
+    assert all(0.29 < pause < 0.51 for pause in later[60:])
     assert len(set(later)) == len(later)
+
+
+def test_a_pause_is_a_small_part_of_the_time_for_which_the_worker_was_idle():
+    idle = 0.0
+    for pause in itertools.islice(wake.pauses(), 60):
+        assert pause <= max(0.007, 0.17 * idle)  # a tenth of what was meant, and a quarter more or less by chance
+        idle += pause
 
 
 @pytest.mark.promise("F39")
@@ -79,7 +87,8 @@ def test_who_is_sent_in_vain_rests(backend, other_session):
 
 
 @pytest.mark.promise("F40")
-def test_of_many_idle_workers_few_come_for_one_job(backend, open_backend, in_thread):
+def test_of_many_idle_workers_few_come_for_one_job(backend, open_backend, in_thread, monkeypatch):
+    monkeypatch.setattr(wake, "_FIRST", 0.05)  # as after half a second without work
     idle = [open_backend() for _ in range(12)]
     came = []
 
