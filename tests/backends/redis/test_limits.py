@@ -41,10 +41,14 @@ class TestPlainJobs:
         claim = Claim(queues=("default",), limit=2)
         backend.open_session(a_session())
         backend.enqueue(some_envelopes(5))
+        backend.enqueue([an_envelope()])
         (lease, _) = backend.turn(a_turn(claim=claim)).leases  # the scripts are loaded
         backend._run("look", 0, ["default"])
 
         assert commands(raw, lambda: backend.enqueue([an_envelope()])) == {
+            "hsetnx": 1, "zadd": 2, "hincrby": 2, "exists": 1,
+        }  # fmt: skip
+        assert commands(raw, lambda: backend.enqueue(some_envelopes(2))) == {
             "hmget": 1, "hset": 1, "zadd": 2, "hincrby": 2, "exists": 1,
         }  # fmt: skip
         assert commands(raw, lambda: backend.turn(a_turn(claim=claim))) == {

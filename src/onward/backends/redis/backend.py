@@ -99,7 +99,8 @@ class RedisBackend(
             raise errors.translation(error, self._connections.place) from error
         if plain is not None:
             first = envelopes[0]
-            if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
+            script = "enqueue_one" if len(envelopes) == 1 else "enqueue_plain"
+            if self._run(script, self._now(), first.queue, -first.priority, beside=plain):
                 return [Enqueued(envelope.id) for envelope in envelopes]
         told = (None, None, *given(audit)) if audit else ()
         return packing.enqueued(envelopes, self._add(envelopes, *told, retried=retried))

@@ -1,12 +1,15 @@
 """The scripts, one for each verb, read once.
 
-A script begins with the constants of `layout`; its first line names the parts of ``scripts/lib`` that follow them.  The
-server keeps a script under the hash of its text, so a call sends the hash; to a server that does not know it, the text.
+A script begins with the constants of `layout` that it uses; its first line names the parts of ``scripts/lib`` that follow
+them.  The server keeps a script under the hash of its text, so a call sends the hash; to a server that does not know it, the
+text.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -16,6 +19,7 @@ from onward.backends.redis import layout
 __all__ = ["Script", "load"]
 
 _NEEDS = "-- needs: "
+_WORD = re.compile(r"\w+")
 
 
 class Script(NamedTuple):
@@ -38,5 +42,15 @@ def load(name: str) -> Script:
     assert first.startswith(_NEEDS), f"{name}.lua does not say what it needs"
     parts = first.removeprefix(_NEEDS).split(", ")
     library = [folder.joinpath("lib").joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts]
-    text = "\n".join([layout.lua(), *library, rest]).encode()
+    code = "\n".join([*library, rest])
+    text = "\n".join([*_used(layout.lua().splitlines(), code), "", code]).encode()
     return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest())
+
+
+def _used(constants: Iterable[str], code: str) -> Iterator[str]:
+    """Yield the lines of constants that the code uses: a call makes their tables anew, for a microsecond or two each."""
+    words = frozenset(_WORD.findall(code))
+    for line in constants:
+        names, _, _ = line.removeprefix("local ").partition(" = ")
+        if not words.isdisjoint(names.split(", ")):
+            yield line
