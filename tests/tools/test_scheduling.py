@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.scheduling import BACK, BY_FILE, FRONT, TOGETHER
 from tests.tools.pytest_runs import pytest_run
 
 TESTS = """
@@ -90,6 +91,16 @@ def test_one_process_takes_all_tests_that_share_a_browser(run):
     assert len({line["process"] for line in ran}) == 2
 
 
+@pytest.mark.parametrize("also", [("tests/packaging", "tests/deploy")])
+def test_one_process_takes_all_tests_of_a_file_that_makes_something_costly(run):
+    output, ran = run()
+
+    assert "40 passed" in output
+    for file in ("tests/packaging/test_it.py", "tests/deploy/test_it.py"):
+        assert len({line["process"] for line in ran if line["file"] == file}) == 1
+    assert len({line["process"] for line in ran}) == 2
+
+
 @pytest.mark.parametrize("also", [("tests/web/browser",)])
 def test_what_a_process_that_died_has_left_of_them_goes_to_one_other(run):
     output, ran = run(ENDS_ITS_PROCESS="tests/web/browser/test_it.py 3")
@@ -97,6 +108,11 @@ def test_what_a_process_that_died_has_left_of_them_goes_to_one_other(run):
     assert "1 failed, 29 passed" in output
     others = {line["process"] for line in ran if line["file"].startswith("tests/web/browser/") and line["n"] > 3}
     assert len(others) == 1
+
+
+@pytest.mark.parametrize("place", [*FRONT, *TOGETHER, *BY_FILE, *BACK])
+def test_what_is_named_exists(request, place):
+    assert (request.config.rootpath / place).exists()
 
 
 def test_this_run_has_it(request):
