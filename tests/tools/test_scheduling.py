@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.scheduling import BACK, BY_FILE, FRONT, TOGETHER
+from tests.scheduling import BACK, BY_FILE, FRONT, TOGETHER, FromBothEnds
 from tests.tools.pytest_runs import pytest_run
 
 TESTS = """
@@ -91,13 +91,21 @@ def test_one_process_takes_all_tests_that_share_a_browser(run):
     assert len({line["process"] for line in ran}) == 2
 
 
-@pytest.mark.parametrize("also", [("tests/packaging", "tests/deploy")])
-def test_one_process_takes_all_tests_of_a_file_that_makes_something_costly(run):
+# Which process takes what is a race, so a run in which one takes the whole file shows nothing: the units are asked.
+@pytest.mark.parametrize("place", BY_FILE)
+def test_the_tests_of_a_file_that_makes_something_costly_are_one_unit(place):
+    file = place if place.endswith(".py") else f"{place}test_it.py"
+    units = {FromBothEnds._split_scope(None, f"{file}::TestIt::test_it[{n}::{n}]") for n in range(10)}
+
+    assert units == {file}
+
+
+@pytest.mark.parametrize("also", [("tests/packaging",)])
+def test_one_process_runs_such_a_unit(run):
     output, ran = run()
 
-    assert "40 passed" in output
-    for file in ("tests/packaging/test_it.py", "tests/deploy/test_it.py"):
-        assert len({line["process"] for line in ran if line["file"] == file}) == 1
+    assert "30 passed" in output
+    assert len({line["process"] for line in ran if line["file"] == "tests/packaging/test_it.py"}) == 1
     assert len({line["process"] for line in ran}) == 2
 
 
