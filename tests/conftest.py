@@ -1,6 +1,5 @@
 """What all tests share: how hard Hypothesis tries, and a place to report what a run has shown."""
 
-import gc
 import os
 
 import pytest
@@ -14,7 +13,10 @@ from tests.servers.redis import PRODUCTS, redis_server
 for module in ("broker_workers", "contention", "forking", "restarting", "sweeping"):
     pytest.register_assert_rewrite(f"tests.backends.{module}")
 pytest.register_assert_rewrite("tests.web.browser.watched")
-pytest_plugins = ["tests.ignored_signals", "tests.run_again", "tests.scheduling", "tests.standstill"]
+pytest_plugins = [
+    *("tests.collecting", "tests.ignored_signals", "tests.run_again", "tests.scheduling", "tests.slowest"),
+    "tests.standstill",
+]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
@@ -23,12 +25,6 @@ settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob
 collect_ignore = ["hostile.py"]  # whatever looks for examples in there meets what it is made of
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-
-
-def pytest_collection_finish():
-    """Spare the collector the tests and modules, which stay for ever: to walk them took it up to half of the run."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture

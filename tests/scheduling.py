@@ -5,7 +5,8 @@ that compute, with the longest behind all others.  Every second process begins i
 both kinds run at the same time: no processor is idle while tests wait, and no more than half of the processes start programs
 at once.  They meet at short tests, so that no process is long at work when the others have ended.
 
-Tests that share what the whole run has once, such as the browser, are taken together by one process.
+Tests that share what the whole run has once, such as the browser, are taken together by one process.  So are those of a
+file that makes something costly for all of its tests, such as tables with many rows, which each process would make again.
 """
 
 import pytest
@@ -22,6 +23,19 @@ FRONT = (  # those that wait, the longest first
     "tests/worker/test_soak.py",
 )
 TOGETHER = ("tests/web/browser/",)  # one browser in the whole run: it takes as much memory as all else
+BY_FILE = (  # what a file makes takes seconds, its tests together no minute
+    "tests/application/test_check_deploy.py",
+    "tests/backends/mysql/test_flow_queries.py",
+    "tests/backends/mysql/test_queries.py",
+    "tests/backends/postgres/test_queries.py",
+    "tests/backends/sqlite/test_queries.py",
+    "tests/cli/test_why.py",
+    "tests/deploy/",
+    "tests/packaging/",
+    "tests/tools/test_processes_picture.py",
+    "tests/web/test_openapi.py",
+    "tests/web/test_wheel.py",
+)
 BACK = ("tests/typing/", "tests/model/")  # those that compute for long, the longest last
 
 
@@ -34,6 +48,8 @@ class FromBothEnds(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         """Every test is a unit of its own, save for those that are taken together."""
+        if nodeid.startswith(BY_FILE):
+            return nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
 
     def schedule(self):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.scheduling import BACK, BY_FILE, FRONT, TOGETHER, FromBothEnds
 from tests.tools.pytest_runs import pytest_run
 
 TESTS = """
@@ -90,6 +91,24 @@ def test_one_process_takes_all_tests_that_share_a_browser(run):
     assert len({line["process"] for line in ran}) == 2
 
 
+# Which process takes what is a race, so a run in which one takes the whole file shows nothing: the units are asked.
+@pytest.mark.parametrize("place", BY_FILE)
+def test_the_tests_of_a_file_that_makes_something_costly_are_one_unit(place):
+    file = place if place.endswith(".py") else f"{place}test_it.py"
+    units = {FromBothEnds._split_scope(None, f"{file}::TestIt::test_it[{n}::{n}]") for n in range(10)}
+
+    assert units == {file}
+
+
+@pytest.mark.parametrize("also", [("tests/packaging",)])
+def test_one_process_runs_such_a_unit(run):
+    output, ran = run()
+
+    assert "30 passed" in output
+    assert len({line["process"] for line in ran if line["file"] == "tests/packaging/test_it.py"}) == 1
+    assert len({line["process"] for line in ran}) == 2
+
+
 @pytest.mark.parametrize("also", [("tests/web/browser",)])
 def test_what_a_process_that_died_has_left_of_them_goes_to_one_other(run):
     output, ran = run(ENDS_ITS_PROCESS="tests/web/browser/test_it.py 3")
@@ -97,6 +116,11 @@ def test_what_a_process_that_died_has_left_of_them_goes_to_one_other(run):
     assert "1 failed, 29 passed" in output
     others = {line["process"] for line in ran if line["file"].startswith("tests/web/browser/") and line["n"] > 3}
     assert len(others) == 1
+
+
+@pytest.mark.parametrize("place", [*FRONT, *TOGETHER, *BY_FILE, *BACK])
+def test_what_is_named_exists(request, place):
+    assert (request.config.rootpath / place).exists()
 
 
 def test_this_run_has_it(request):

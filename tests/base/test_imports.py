@@ -1,0 +1,22 @@
+"""Every module of the package can be imported: also one that no other test happens to import."""
+
+import importlib
+import pkgutil
+
+import onward
+
+# Imported by Django, once there are settings; and what runs when it is imported.
+_APART = ("onward.integrations.django", "onward.__main__")
+
+
+def test_every_module_can_be_imported():
+    found = [module.name for module in pkgutil.walk_packages(onward.__path__, "onward.") if not _is_apart(module.name)]
+
+    for name in found:
+        importlib.import_module(name)
+
+    assert len(found) > 300  # the walk finds what is there
+
+
+def _is_apart(name):
+    return name.startswith(_APART) or name.endswith(".__main__")
