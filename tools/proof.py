@@ -9,7 +9,7 @@
 
 Each part runs in a process of its own and leaves a line in `.cache/proof/records.jsonl` when it ends, whatever becomes of
 the run after that.  A part that failed has ended: the page says so, and the exit code is 1 until it passes.  A part counts
-as ended while nothing in src, tests and tools has changed; a line in a page changes nothing.
+as ended while nothing in src and tests has changed; a line in a page changes nothing.
 """
 
 from __future__ import annotations

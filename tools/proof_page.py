@@ -25,7 +25,7 @@ _LONGEST_ERROR = 300
 _HEAD = """\
 # The proof
 
-`make proof` wrote this page: it is the record of a run, and is not edited. The parts start real servers, worker processes
+This page is the record of a run of `make proof`, which alone writes it. The parts start real servers, worker processes
 and supervisors, kill, pause and cut them off, and then compare what the store holds with what every run wrote down.
 `make test` runs the same parts at a fiftieth of their size.
 """
@@ -154,7 +154,7 @@ def _counted(record: Record) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _commit(record: Record) -> str:
@@ -168,7 +168,8 @@ def _name(engine: str) -> str:
 def at_length(seconds: float) -> str:
     """
     >>> at_length(59), at_length(61), at_length(3 * 3600 + 120)
-    ('59 s', '1 min', '3 h 2 min')
+    ('59 s', '1 min 1 s', '3 h 2 min')
     """
-    hours, minutes = divmod(round(seconds) // 60, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

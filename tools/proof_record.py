@@ -22,7 +22,7 @@ from tools.proof_part import ROOT
 __all__ = ["MARK", "AtWork", "Code", "Record", "Records", "code_of_now", "end_what_is_left"]
 
 MARK = "PROOF_RUN"  # in the environment of every process of a run
-PROVED = ("src", "tests", "tools")  # what is on trial, and what tries it: a change of a page does not count
+PROVED = ("src", "tests")  # what is on trial, and what tries it: a change of a page or a tool does not count
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
