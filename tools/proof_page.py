@@ -27,7 +27,7 @@ _HEAD = """\
 
 This page is the record of a run of `make proof`, which alone writes it. The parts start real servers, worker processes
 and supervisors, kill, pause and cut them off, and then compare what the store holds with what every run wrote down.
-`make test` runs the same parts at a fiftieth of their size.
+`make test` runs most of them at a small fraction of their size.
 """
 
 

@@ -170,7 +170,7 @@ def _ledger(crew: Crew, killed: list[float], restarts: int, backend: Any, errors
             "claims": len(claims),
             "workers": crew.processes * crew.threads,
             "kills of servers": len(killed),
-            "cut replies": sum(answer == "already_applied" for _, _, answer in answers),
+            "settlements whose answer was lost": sum(answer == "already_applied" for _, _, answer in answers),
             "seconds": seconds,
         },
         {
