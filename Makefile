@@ -102,8 +102,8 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.backend_contract write
 	$(BIN)/python -m tools.web_types write
 
-proof: setup ## The tests' claims at full scale (takes long)
-	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof
+proof: setup ## The tests' claims at full scale, in up to four hours; goes on where it was stopped; writes docs/proof.md (PROOF="--afresh": from the first part)
+	$(BIN)/python -m tools.proof $(PROOF)
 
 fuzz: setup ## Hunt for input that does what is not documented (FUZZ="url --seconds 600": one target, for long)
 	@$(BIN)/pip install --quiet atheris

@@ -1,6 +1,8 @@
 """What all tests share: how hard Hypothesis tries, and a place to report what a run has shown."""
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -29,11 +31,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.fixture
 def report(request):
-    """Print a line at the end of the run: ``report("claims: 4 processes x 2,500 = 10,000")``."""
+    """Print a line at the end of the run: ``report("claims: 4 processes x 2,500 = 10,000")``.
 
-    def add(line):
+    ``engine`` and ``counts`` are for the totals of `make proof`, in the words of `tests.proof.totals`.
+    """
+
+    def add(line, engine=None, counts=None):
         # Properties travel with the result of the test, so they come home from the processes of xdist too.
         request.node.user_properties.append(("report", line))
+        if counts:
+            request.node.user_properties.append(("counts", [engine, counts]))
 
     return add
 
@@ -96,12 +103,10 @@ def pytest_terminal_summary(terminalreporter):
     outcomes = [outcome for outcomes in terminalreporter.stats.values() for outcome in outcomes]
     # A test's later phases repeat its properties: read them once.
     calls = [outcome for outcome in outcomes if getattr(outcome, "when", None) == "call"]
-    lines = [
-        line
-        for call in sorted(calls, key=lambda call: call.nodeid)
-        for name, line in call.user_properties
-        if name == "report"
-    ]
+    told = [each for call in sorted(calls, key=lambda call: call.nodeid) for each in call.user_properties]
+    lines = [line for name, line in told if name == "report"]
+    if counts := os.environ.get("PROOF_COUNTS"):
+        Path(counts).write_text("".join(f"{json.dumps(each)}\n" for name, each in told if name == "counts"))
     if lines:
         terminalreporter.section("what this run has shown")
         for line in lines:

@@ -1,137 +1,180 @@
-"""The tests' claims at full scale, and a ledger of what they have shown.
+"""The tests' claims at full scale, as one run that can be stopped and goes on, and `docs/proof.md`, which it writes.
 
-    python -m tools.proof                    a million claims, minutes of contention, the model walked at random: 15 minutes
-    python -m tools.proof --scale 0.1        a tenth of it; ONWARD_PROOF_SCALE says the same
-    python -m tools.proof --only log         the proofs with this in their names
+    python -m tools.proof                    every part that has not ended on this code; within four hours on two cores
+    python -m tools.proof --afresh           all of them, from the first
+    python -m tools.proof --failed           those that failed, once more, and then what has not ended
+    python -m tools.proof --only log         the parts with this in their names
+    python -m tools.proof --list             all parts, what they are planned to take, and which have ended
+    python -m tools.proof --scale 0.02       a fiftieth of it, with a record and a page of its own in .cache/proof
 
-The proofs are those of `tests/proof`, run as they are there, and tests on real servers that grow with the scale.  Then the
-contract is run, and every model is searched for a counterexample with Hypothesis's proof profile, until it is through or its
-time is over.
+Each part runs in a process of its own and leaves a line in `.cache/proof/records.jsonl` when it ends, whatever becomes of
+the run after that.  A part that failed has ended: the page says so, and the exit code is 1 until it passes.  A part counts
+as ended while nothing in src and tests has changed; a line in a page changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
-import platform
-import re
 import signal
-import sqlite3
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 
-from onward import __version__
-from tests.proof.ledger import Ledger
-from tests.proof.proofs import PROOFS, Proof
+from tools.proof_page import Page, at_length
+from tools.proof_part import BUDGET, ROOT, Part
+from tools.proof_record import AtWork, Code, Records, code_of_now, end_what_is_left
+from tools.proof_run import Job, prove_here, run
 
-ROOT = Path(__file__).parents[1]
-CONTRACT = "tests/contract"
-MODELS = "tests/model/test_*.py"
-# Tests that grow with the scale and need a server: restarts and ended sessions, lost answers, backlogs, plans, a week of
-# samples, damage.
-ON_SERVERS = (
-    "tests/backends/postgres/test_restarts.py",
-    "tests/backends/postgres/test_failures.py",
-    "tests/backends/postgres/test_backlog.py",
-    "tests/backends/postgres/test_queries.py",
-    "tests/backends/mysql/test_restarts.py",
-    "tests/backends/mysql/test_queries.py",
-    "tests/operate/series/test_sampling.py",
-    "tests/damage",
-)
-SECONDS_OF_SEARCH = 600  # for all models together
-
-_INTERRUPTED = 2  # pytest's exit code
-_PASSED = re.compile(r"(\d+) passed")
-_SHOWN = re.compile(
-    r"^=+ what this run has shown =+\n(.*?)^(?:=|\d+ (?:passed|failed|error))", re.MULTILINE | re.DOTALL
-)
-_FAILED = re.compile(r"\d+ (failed|error)")
+CACHE = ROOT / ".cache" / "proof"
+PAGE = ROOT / "docs" / "proof.md"
+STOPPED = 130  # as a shell calls what Ctrl-C has ended
+_MINUTE = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.proof", description="The tests' claims at full scale.")
-    parser.add_argument("--scale", type=float, default=float(os.environ.get("ONWARD_PROOF_SCALE", "1")))
-    parser.add_argument("--only", default="", metavar="WORD", help="the proofs with this in their names")
-    options = parser.parse_args(arguments)
+    options = _options(arguments)
     # A shell has it ignored for what runs in the background, and the runs that we end by it would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    chosen = {name: run for name, run in _everything().items() if options.only in name}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    parts: tuple[Part, ...] = _found(options.parts)
+    if options.part:
+        (part,) = (each for each in parts if each.name == options.part)
+        return prove_here(part, options.scale, options.into)
+    chosen = [part for part in parts if options.only in part.name]
     if not chosen:
-        parser.error(f"no proof has {options.only!r} in its name: {', '.join(_everything())}")
-    ledgers = [run(name, options.scale) for name, run in chosen.items()]
-    print(f"\nWhat this has shown, at scale {options.scale:g}, with {_versions()}:")
-    for ledger in ledgers:
-        print(f"  {'ok  ' if ledger.flawless else 'FAIL'} {ledger}")
-    return 0 if all(ledger.flawless for ledger in ledgers) else 1
+        sys.exit(f"no part has {options.only!r} in its name: {', '.join(part.name for part in parts)}")
+    whole = options.scale == 1
+    folder: Path = options.folder or (CACHE if whole else CACHE / f"scale-{options.scale:g}")
+    records = Records(folder)
+    if options.list:
+        return _list(chosen, records, options.scale, _code(options))
+    page = Page(options.page or (PAGE if whole else folder / "proof.md"), parts, records, options.scale)
+    try:
+        with end_what_is_left(folder) as mark:
+            return _Run(chosen, records, page, options, mark).to_the_end()
+    except AtWork as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        page.write(_code(options))
+        print("\nstopped: the same command goes on with the parts that have not ended")
+        return STOPPED
 
 
-def _everything() -> dict[str, Callable[[str, float], Ledger]]:
-    """What there is to prove, by name."""
-    models = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(MODELS))
-    return {
-        **{proof.__name__.replace("_", " "): partial(_prove, proof) for proof in PROOFS},
-        **{path: lambda name, scale: _pytest(name, None, scale=scale, processes=0) for path in ON_SERVERS},
-        CONTRACT: lambda name, _: _pytest(name, None),
-        **{model: lambda name, scale: _pytest(name, SECONDS_OF_SEARCH * scale / len(models)) for model in models},
-    }
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.proof", description="The tests' claims at full scale.")
+    parser.add_argument("--scale", type=float, default=float(os.environ.get("ONWARD_PROOF_SCALE", "1")))
+    parser.add_argument("--only", default="", metavar="WORD", help="the parts with this in their names")
+    parser.add_argument("--afresh", action="store_true", help="run what has ended before, too")
+    parser.add_argument("--failed", action="store_true", help="run what has failed once more")
+    parser.add_argument("--list", action="store_true", help="show the parts, the plan and what has ended; run nothing")
+    parser.add_argument("--folder", type=Path, help="where the records are kept")
+    parser.add_argument("--page", type=Path, help="the page to write")
+    for name in ("--part", "--into"):  # what the process of a part is told
+        parser.add_argument(name, type=Path if name == "--into" else str, help=argparse.SUPPRESS)
+    # A test has its own, and files that come and go beside it are no change of code.
+    parser.add_argument("--parts", default="tools.proof_parts:PARTS", help=argparse.SUPPRESS)
+    parser.add_argument("--code", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
 
 
-def _prove(proof: Proof, name: str, scale: float) -> Ledger:
-    _say(f"{name} ...")
-    with tempfile.TemporaryDirectory(prefix="proof-") as folder:
-        return proof(Path(folder), scale, lambda done: _say(f"  {done:,}"))
+def _code(options: argparse.Namespace) -> Code:
+    return code_of_now() if options.code is None else Code(options.code, options.code, changed=False)
 
 
-def _pytest(path: str, seconds: float | None, *, scale: float | None = None, processes: int = 2) -> Ledger:
-    """Run tests with the proof profile, for so long at the most; what they did not find by then, they did not find."""
-    _say(f"{path} ...")
-    begun = time.monotonic()
-    # A single test has no limit of its own.
-    spread = ["-n", str(processes)] if processes else []
-    command = [sys.executable, "-m", "pytest", "-x", "-q", *spread, "--timeout=0", path]
-    environment = os.environ | {"HYPOTHESIS_PROFILE": "proof"}
-    if scale is not None:
-        environment["ONWARD_PROOF_SCALE"] = str(scale)
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
-        stopped = False
-        try:
-            output, _ = running.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            stopped = True
-            running.send_signal(signal.SIGINT)
-            output, _ = running.communicate()
-    # Interrupted is also what a run calls itself that stopped at its first failure.
-    interrupted = stopped and running.returncode == _INTERRUPTED and not _FAILED.search(output)
-    well = running.returncode == 0 or interrupted
-    if not well:
-        print(output)
-    passed = _PASSED.search(output)
-    if shown := _SHOWN.search(output):
-        print(shown[1].rstrip())
-    return Ledger(
-        path,
-        {
-            "tests passed": int(passed[1]) if passed else 0,
-            "out of time": int(stopped),
-            "seconds": time.monotonic() - begun,
-        },
-        {"failed": int(not well)},
-    )
+def _found(parts: str) -> tuple[Part, ...]:
+    module, _, name = parts.partition(":")
+    found: tuple[Part, ...] = getattr(importlib.import_module(module), name)
+    return found
 
 
-def _versions() -> str:
-    return (
-        f"Onward {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
-        f"msgspec {version('msgspec')}, Hypothesis {version('hypothesis')}, {os.cpu_count()} processors"
-    )
+def _list(parts: Sequence[Part], records: Records, scale: float, code: Code) -> int:
+    print(f"{'planned':>9} {'last':>9}  {'':16} part")
+    for part in parts:
+        latest, last = records.latest(part.name), records.seconds(part.name)
+        state = "not run" if latest is None else "ok" if latest.ok else "failed"
+        state += " (older code)" if latest is not None and latest.code != code.code else ""
+        took = "" if last is None else f"{last:,.0f} s"
+        print(f"{part.seconds * scale:>7,.0f} s {took:>9}  {state:16} {part.name} ({part.engine})")
+    planned = sum(part.seconds * scale for part in parts)
+    known = sum(_estimate(part, records, scale) for part in parts)
+    print(f"\n{len(parts)} parts, planned {at_length(planned)} of {at_length(BUDGET * scale)}; ", end="")
+    print(f"by the last runs {at_length(known)}")
+    return 0
+
+
+def _estimate(part: Part, records: Records, scale: float) -> float:
+    """By the run before, or as it is planned."""
+    last = records.seconds(part.name)
+    return part.seconds * scale if last is None else last
+
+
+class _Run:
+    """The parts that have not ended, one after the other."""
+
+    def __init__(
+        self, chosen: Sequence[Part], records: Records, page: Page, options: argparse.Namespace, mark: str
+    ) -> None:
+        self._chosen = chosen
+        self._records = records
+        self._page = page
+        self._options = options
+        self._mark = mark
+        self._code = _code(options)
+        self._told = 0.0
+
+    def to_the_end(self) -> int:
+        if self._options.afresh:
+            self._records.begin_afresh()
+        todo = [part for part in self._chosen if not self._has_ended(part)]
+        _say(f"{len(self._chosen) - len(todo)} of {len(self._chosen)} parts have ended on this code")
+        for number, part in enumerate(todo):
+            self._prove(part, todo[number + 1 :])
+        self._page.write(self._code)
+        latest = [self._records.latest(part.name) for part in self._chosen]
+        failed = [record.part for record in latest if record is not None and not record.ok]
+        _say(f"all of {len(self._chosen)} parts have ended, {len(failed)} failed: see {self._page.file}")
+        for name in failed:
+            print(f"  FAILED {name}")
+        return 1 if failed else 0
+
+    def _has_ended(self, part: Part) -> bool:
+        latest = self._records.latest(part.name)
+        again = self._options.failed and latest is not None and not latest.ok
+        return self._records.has_ended(part.name, self._code.code) and not again
+
+    def _prove(self, part: Part, after: Sequence[Part]) -> None:
+        scale, expected = self._options.scale, _estimate(part, self._records, self._options.scale)
+        rest = sum(_estimate(each, self._records, scale) for each in after)
+        _say(f"{part.name} ({part.engine}): about {at_length(expected)}, then {len(after)} more in {at_length(rest)}")
+        job = Job(part, scale, self._code, self._records.folder, self._options.parts, self._mark)
+        record = run(job, lambda seconds, done: self._look(part, seconds, expected, rest, done))
+        self._records.append(record)
+        self._page.write(self._code)
+        flaws = ", ".join(f"{name} {count:,}" for name, count in record.flaws.items() if count)
+        told = "ok" if record.ok else "; ".join(filter(None, ["FAILED", flaws, *record.errors]))
+        _clear()
+        _say(f"  {told}, after {at_length(record.seconds)}")
+
+    def _look(self, part: Part, seconds: float, expected: float, rest: float, done: str) -> None:
+        """Show it all the time on a terminal, and once a minute elsewhere."""
+        left = at_length(max(0.0, expected - seconds) + rest)
+        line = (
+            f"  {part.name}: for {at_length(seconds)} of about {at_length(expected)}, {done or 'at work'}; {left} left"
+        )
+        if sys.stdout.isatty():
+            print(f"\r\x1b[K{line}", end="", flush=True)
+        elif seconds // _MINUTE != self._told:
+            self._told = seconds // _MINUTE
+            if self._told:
+                _say(line)
+
+
+def _clear() -> None:
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="")
 
 
 def _say(line: str) -> None:

@@ -56,7 +56,7 @@ def of_workers(store: Any, folder: Path, *, members: int, tell: Tell) -> Ledger:
             "MiB that the client grew": (memory[-1] - memory[0]) / 2**20,
         },
         {
-            "not completed": int(state != "completed"),
+            "flows stuck": int(state != "completed"),
             "lost": members - nodes["members"].total + members + 1 - ended[State.COMPLETED],
             "starts of the last job too many or too few": abs(len(lines) - 1),
             "runs of it that were settled, too many or too few": abs(done.attempts - 1),

@@ -74,7 +74,7 @@ def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs:
     killed = sum(1 for _ in deaths.iterdir())
     figures = {
         "completions": jobs,
-        "killed": killed,
+        "kills of workers": killed,
         "crashes": sum(record.crashes for record in records),
         "effects": effects.total(),
         "seconds": seconds,
@@ -84,7 +84,7 @@ def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs:
         "not killed": sum(dies is not None for dies in steps) - killed,
         "unfinished": unfinished,
         "effects missing": sum(effects[order] == 0 for order in range(jobs)),
-        "effects twice": sum(count > 1 for count in effects.values()),
+        "effects doubled": sum(count > 1 for count in effects.values()),
         "children missing": sum(receipts[order] == 0 for order in range(jobs)),
         "children twice": sum(count > 1 for count in receipts.values()),
         "results missing": sum(record.result != order for order, record in enumerate(records)),

@@ -114,9 +114,8 @@ def of_processes_under_fire(
             fleets.stop()
         alarms = _alarms(errors, backend)
         ledger = _Judge(backend, people.flows, _Lines.read(log)).ledger(scheme_of(url))
-    ledger.figures.update({f"blows at a {blow}": count for blow, count in sorted(fleets.blows.items())})
-    ledger.figures.update({"kills of the server": len(servers), "seconds": time.monotonic() - begun})
-    ledger.flaws.update({"flows that did not end": stuck, "alarms of the net": alarms})
+    ledger.figures.update({**fleets.faults, "kills of servers": len(servers), "seconds": time.monotonic() - begun})
+    ledger.flaws.update({"flows stuck": stuck, "alarms of the net": alarms})
     ledger.errors.extend(damage_of(url))
     return ledger
 
@@ -255,7 +254,7 @@ class _Judge:
             "jobs that ended as they should not",
             "jobs begun too early",
             "jobs of nodes that never opened, begun",
-            "runs without a reason",
+            "run twice without a cause",
             "last jobs not run once",
             "results missed",
             "children missed",
@@ -314,7 +313,7 @@ class _Judge:
                 self.flaws["jobs that ended as they should not"] += not right
                 if not flow.retried:
                     reasons = job.attempts + job.crashes + job.interruptions
-                    self.flaws["runs without a reason"] += self.lines.runs[job.id] > reasons
+                    self.flaws["run twice without a cause"] += self.lines.runs[job.id] > reasons
 
     def _check_last(self, flow: _Flow, jobs: dict[str, list[StoredJob]]) -> None:
         """The last job ran once, with all results; jobs that add others have added them once."""

@@ -6,13 +6,14 @@ import asyncio
 import os
 import time
 
-from onward import JobContext, NoDelay, Onward
+from onward import JobContext, NoDelay
+from tests.proof.faults import LossyOnward
 
 __all__ = ["LEASE", "jobs"]
 
 LEASE = 2.0
 
-jobs = Onward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=LEASE, max_crashes=1000)
+jobs = LossyOnward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=LEASE, max_crashes=1000)
 
 
 def _note(ctx: JobContext) -> None:

@@ -1,4 +1,7 @@
-"""Worker processes, supervisors and both together are killed all the time: nothing is lost, every second run explained."""
+"""Worker processes and supervisors are killed, paused and replaced, answers are lost and clocks jump.
+
+Nothing is lost, and every second run is explained.
+"""
 
 from __future__ import annotations
 
@@ -7,56 +10,76 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from onward import JobRecord, Onward, State
 from tests.proof.crowd import Tell
+from tests.proof.faults import WallClock, cuts_of
+from tests.proof.kill_shop import LEASE
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 
-__all__ = ["Fleets", "of_worker_processes", "wait_until_finished"]
+__all__ = ["HOUR", "Blows", "Fleets", "of_worker_processes", "wait_until_finished"]
 
 _PATIENCE = 600.0
+_PAUSE = (1.5 * LEASE, 3 * LEASE)
+HOUR = 3600
 # Of a hundred jobs, so many of each kind; and how many runs of each are completed.
 _MIX = {"quick": 60, "slow": 20, "waits": 10, "fails_once": 9, "alone": 1}
 _ATTEMPTS = {"fails_once": 2}
 
 
-def of_worker_processes(url: str, folder: Path, *, jobs: int, kills: int, restarts: int, tell: Tell) -> Ledger:
-    """Jobs are enqueued while what runs them is killed, or stopped politely and started again."""
+class Blows(NamedTuple):
+    """How often which blow falls."""
+
+    kills: int
+    restarts: int
+    pauses: int
+    jumps: int
+
+    def shuffled(self, dice: random.Random) -> list[str]:
+        kills = [dice.choice(["child", "child", "supervisor", "group"]) for _ in range(self.kills)]
+        blows = kills + ["restart"] * self.restarts + ["pause"] * self.pauses + ["jump"] * self.jumps
+        dice.shuffle(blows)
+        return blows
+
+
+def of_worker_processes(url: str, folder: Path, *, jobs: int, blows: Blows, tell: Tell) -> Ledger:
+    """Enqueue jobs while what runs them is killed, paused, or stopped politely and started again."""
     log = folder / "runs.log"
     log.touch()
     dice = random.Random(7)
     kinds = dice.choices(list(_MIX), list(_MIX.values()), k=jobs)
-    with closing(Onward(url, max_crashes=1000)) as client, Fleets(url, log) as fleets:
+    # On the machine of a file there is one clock.  A server has its own, and each supervisor is on another machine.
+    clocks = [WallClock(folder / f"clock {number}") for number in range(1 if scheme_of(url) == "sqlite" else 2)]
+    own = clocks[0] if scheme_of(url) == "sqlite" else None
+    fleets = Fleets(url, log, cuts=folder / "cuts", clocks=clocks)
+    with closing(Onward(url, max_crashes=1000, clock=own)) as client, fleets:
         ids: list[str] = []
-        blows = _blows(dice, kills, restarts)
-        each = max(1, jobs // max(1, len(blows)))
-        while blows or len(ids) < jobs:
+        left = blows.shuffled(dice)
+        each = max(1, jobs // max(1, len(left)))
+        while left or len(ids) < jobs:
             ids += [_enqueue(client, kind) for kind in kinds[len(ids) : len(ids) + each]]
-            if blows:
-                fleets.strike(blows.pop(), dice)
+            if left:
+                fleets.strike(left.pop(), dice)
                 fleets.await_life(client, log, dice.uniform(0.05, 0.4))
             tell(len(ids))
         begun = time.monotonic()
+        for clock in clocks:
+            clock.set_ahead(HOUR)  # what fell due while the clock was ahead is due again
         unfinished = wait_until_finished(client, deadline=begun + _PATIENCE, tell=tell)
         seconds = time.monotonic() - begun
         codes = fleets.stop()
-        return _judge(client, url, log, ids, fleets.blows, codes, unfinished, seconds)
+        return _judge(client, url, log, ids, fleets.faults, codes, unfinished, seconds)
 
 
 def _enqueue(client: Onward, kind: str) -> str:
     return client.enqueue(kind, {}, max_attempts=_ATTEMPTS.get(kind, 1)).id
-
-
-def _blows(dice: random.Random, kills: int, restarts: int) -> list[str]:
-    blows = [dice.choice(["child", "child", "supervisor", "group"]) for _ in range(kills)] + ["restart"] * restarts
-    dice.shuffle(blows)
-    return blows
 
 
 class _Fleet(NamedTuple):
@@ -90,45 +113,87 @@ class Fleets:
         app: str = "tests.proof.kill_shop:jobs",
         number: int = 2,
         errors: Path | None = None,
-        **environment: str,
+        cuts: Path | None = None,
+        clocks: Sequence[WallClock] = (),
     ) -> None:
-        """``errors``: the file that gets what they log."""
+        """``errors``: the file that gets what they log; ``cuts``: they lose answers, and this file gets how many."""
         self._errors = Path(os.devnull) if errors is None else errors
         self._app = app
         self._number = number
-        self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log), **environment}
+        self._cuts = cuts
+        self._clocks = clocks
+        lossy = {} if cuts is None else {"KILL_SHOP_CUTS": str(cuts)}
+        self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log), **lossy}
         self._fleets: list[_Fleet] = []
         self._strays: list[tuple[int, str]] = []  # pids are used again: with the moments at which they were started
-        self.blows: Counter[str] = Counter()
+        self._paused: list[threading.Timer] = []
+        self._done: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
-        self._fleets = [self._start() for _ in range(self._number)]
+        self._fleets = [self._start(number) for number in range(self._number)]
         return self
 
     def __exit__(self, *_: object) -> None:
         for fleet in self._fleets:
-            _kill(fleet.family())
+            _signal(fleet.family(), signal.SIGKILL)
             fleet.supervisor.wait()
-        _kill([pid for pid, started in self._strays if _started(pid) == started])
+        _signal([pid for pid, started in self._strays if _started(pid) == started], signal.SIGKILL)
+        self._resume()
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """What was done to them so far, in the words of `tests.proof.totals`."""
+        cuts = {} if self._cuts is None else {"cut replies": cuts_of(self._cuts)}
+        return dict(sorted(self._done.items())) | cuts
 
     def strike(self, blow: str, dice: random.Random) -> None:
         number = dice.randrange(len(self._fleets))
         fleet = self._fleets[number]
         family = fleet.family()
-        self.blows[blow] += 1
         match blow:
             case "child":
-                _kill([dice.choice(family[1:])] if family[1:] else [])
+                self._kill([dice.choice(family[1:])] if family[1:] else [], "kills of workers")
+                return
+            case "pause":
+                self._pause(dice.choice([family, family[-1:]]), dice.uniform(*_PAUSE))
+                return
+            case "jump":
+                self._jump(self._clocks[number % len(self._clocks)], dice)
                 return
             case "supervisor":
                 self._strays += [(pid, _started(pid)) for pid in family[1:]]  # they drain by themselves
-                _kill(family[:1])
+                self._kill(family[:1], "kills of supervisors")
             case "group":
-                _kill(family)
+                self._kill(family[:1], "kills of supervisors")
+                self._kill(family[1:], "kills of workers")
             case "restart":
+                self._done["deploys"] += 1
                 fleet.supervisor.send_signal(signal.SIGTERM)
         fleet.supervisor.wait()
-        self._fleets[number] = self._start()
+        self._fleets[number] = self._start(number)
+
+    def _kill(self, pids: list[int], counts_as: str) -> None:
+        self._done[counts_as] += _signal(pids, signal.SIGKILL)
+
+    def _pause(self, pids: list[int], seconds: float) -> None:
+        """Stop processes for so long, while other blows fall."""
+        known = [(pid, _started(pid)) for pid in pids]
+        self._done["pauses"] += _signal(pids, signal.SIGSTOP) > 0
+        timer = threading.Timer(
+            seconds, lambda: _signal([pid for pid, at in known if _started(pid) == at], signal.SIGCONT)
+        )
+        self._paused.append(timer)
+        timer.start()
+
+    def _resume(self) -> None:
+        """Wait until nothing is paused any more."""
+        for timer in self._paused:
+            timer.join()
+        self._paused.clear()
+
+    def _jump(self, clock: WallClock, dice: random.Random) -> None:
+        self._done["clock jumps"] += 1
+        clock.set_ahead(dice.choice([ahead for ahead in (-HOUR, 0, HOUR) if ahead != clock.ahead]))
 
     def await_life(self, client: Onward, log: Path, seconds: float) -> None:
         """Until something runs again, and a little longer: the next blow must find a worker at work."""
@@ -139,17 +204,19 @@ class Fleets:
 
     def stop(self) -> list[int]:
         """The exit codes of a polite stop."""
+        self._resume()
         for fleet in self._fleets:
             while not fleet.is_up():  # it may have been started just now, and the signal would kill it
                 time.sleep(0.01)
             fleet.supervisor.send_signal(signal.SIGTERM)
         return [fleet.supervisor.wait() for fleet in self._fleets]
 
-    def _start(self) -> _Fleet:
+    def _start(self, number: int) -> _Fleet:
         command = [sys.executable, "-m", "onward", "worker", self._app, "--quiet"]
         options = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", "5s"]
+        clock = self._clocks[number % len(self._clocks)].environment() if self._clocks else {}
         with self._errors.open("ab") as errors:
-            popen = subprocess.Popen([*command, *options], env=self._environment, stderr=errors)
+            popen = subprocess.Popen([*command, *options], env=self._environment | clock, stderr=errors)
         return _Fleet(popen)
 
 
@@ -166,10 +233,14 @@ def _started(pid: int) -> str:
     return ""
 
 
-def _kill(pids: list[int]) -> None:
+def _signal(pids: list[int], number: int) -> int:
+    """Send a signal; gives how many processes were there to get it."""
+    sent = 0
     for pid in pids:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
+            sent += 1
+    return sent
 
 
 def wait_until_finished(client: Onward, *, deadline: float, tell: Tell) -> int:
@@ -190,7 +261,7 @@ def _judge(
     url: str,
     log: Path,
     ids: list[str],
-    blows: Counter[str],
+    faults: dict[str, int],
     codes: list[int],
     unfinished: int,
     seconds: float,
@@ -202,7 +273,7 @@ def _judge(
     records = [record for job_id in ids if (record := client.get(job_id)) is not None]
     figures: dict[str, float] = {
         "jobs": len(ids),
-        **{f"blows at a {blow}" if blow != "restart" else "restarts": count for blow, count in sorted(blows.items())},
+        **faults,
         "runs": runs.total(),
         "crashes": sum(record.crashes for record in records),
         "interruptions": sum(record.interruptions for record in records),
@@ -213,7 +284,7 @@ def _judge(
         "not completed": sum(record.state is not State.COMPLETED for record in records) - unfinished,
         "begun twice under one delivery": sum(count > 1 for count in runs.values()),
         "settled twice or not": sum(record.attempts != _ATTEMPTS.get(record.job, 1) for record in records),
-        "runs without a reason": sum(_unexplained(record, of_job[record.id]) > 0 for record in records),
+        "run twice without a cause": sum(_unexplained(record, of_job[record.id]) > 0 for record in records),
         "stops that were not polite": sum(code != 0 for code in codes),
     }
     return Ledger(f"worker processes killed on {scheme_of(url)}", figures, flaws, damage_of(url))

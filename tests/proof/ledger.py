@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onward.errors import BackendUnavailable
+from tests.proof.totals import added, totals_of
 
 __all__ = ["Ledger", "damage_of", "integrity_of", "scheme_of"]
 
@@ -20,6 +22,7 @@ class Ledger:
     figures: dict[str, float]
     flaws: dict[str, int]
     errors: list[str] = field(default_factory=list)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)  # by engine: what tests have counted
 
     @property
     def flawless(self) -> bool:
@@ -33,6 +36,19 @@ class Ledger:
             {**self.flaws, **other.flaws},
             [*self.errors, *other.errors],
         )
+
+    def with_counts(self, file: Path) -> Ledger:
+        """The same, with what tests have reported in a file: a line of JSON for each, if any has."""
+        counts: dict[str, dict[str, int]] = {}
+        for line in file.read_text().splitlines() if file.exists() else ():
+            engine, counted = json.loads(line)
+            counts[engine] = added([counts.get(engine, {}), counted])
+        return replace(self, counts=counts)
+
+    def totals(self, engine: str) -> dict[str, dict[str, int]]:
+        """What it counted in the words of the totals, by engine; its own figures are those of ``engine``."""
+        own = totals_of(self.figures, self.flaws, len(self.errors))
+        return {**self.counts, engine: added([self.counts.get(engine, {}), own])}
 
     def __str__(self) -> str:
         locks = sum(error.startswith(BackendUnavailable.__name__) for error in self.errors)

@@ -1,55 +1,21 @@
 """The application of `tests.proof.limits`: every run leaves a line in a log when it begins and when it ends.
 
-Its stores lose one answer in fifty.  A worker that gets none adopts its own leases under a new session.
+Its stores lose one answer in fifty (`tests.proof.faults`).
 """
 
 from __future__ import annotations
 
 import os
-import random
-import threading
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from onward import JobContext, Limit, NoDelay, Onward
-from onward.backend import Backend
-from onward.errors import BackendUnavailable
-from onward.worker.options import WorkerParts
+from tests.proof.faults import LossyOnward
 
 __all__ = ["MOST", "RATE", "Shop", "jobs", "shop"]
 
 MOST = 5
 RATE = "100/s"
-_LOST = 0.02
-
-
-class LossyOnward(Onward):
-    """Loses some of the answers that its workers wait for: what they asked for was done."""
-
-    def parts(self, **options: Any) -> WorkerParts:
-        parts = super().parts(**options)
-        if "KILL_SHOP_LOSES" in os.environ:
-            _lose_answers(parts.backend)
-        return parts
-
-
-def _lose_answers(backend: Backend) -> None:
-    dice, lock = random.Random(os.getpid()), threading.Lock()
-
-    def lossy(verb: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            answer = verb(*args, **options)
-            with lock:
-                lost = dice.random() < _LOST
-            if lost:
-                raise BackendUnavailable("the answer was lost")
-            return answer
-
-        return call
-
-    for name in ("turn", "open_session", "extend"):
-        setattr(backend, name, lossy(getattr(backend, name)))
 
 
 jobs = LossyOnward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=2.0, max_crashes=1000)

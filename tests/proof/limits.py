@@ -47,7 +47,7 @@ def of_processes_under_fire(store: Any, folder: Path, *, jobs: int, kills: int, 
     log.touch()
     with (
         closing(Onward(url, max_crashes=1000).connect()) as client,
-        Fleets(url, log, _SHOP, number=supervisors, KILL_SHOP_LOSES="1") as fleets,
+        Fleets(url, log, _SHOP, number=supervisors, cuts=folder / "cuts") as fleets,
         _looking(store) as looks,
     ):
         calls, ids = shop(client), list[str]()
@@ -60,7 +60,7 @@ def of_processes_under_fire(store: Any, folder: Path, *, jobs: int, kills: int, 
         fleets.stop()
         stored = list(_stored(client, ids))
     lines = [_Line.read(line) for line in log.read_text().splitlines()]
-    return _judge_leases(url, ids, stored, lines, looks, fleets.blows, unfinished)
+    return _judge_leases(url, ids, stored, lines, looks, fleets.faults, unfinished)
 
 
 def _enqueue(calls: Shop, dice: random.Random, count: int) -> list[str]:
@@ -114,7 +114,7 @@ def _judge_leases(
     stored: list[StoredJob],
     lines: list[_Line],
     looks: Counter[int],
-    blows: Counter[str],
+    faults: dict[str, int],
     unfinished: int,
 ) -> Ledger:
     reaped = {(job.id, run.token): run.at for job in stored for run in job.runs if run.move == "crashed"}
@@ -125,7 +125,7 @@ def _judge_leases(
     asked = looks.total()
     figures: dict[str, float] = {
         "jobs": len(ids),
-        **{f"blows at a {blow}": count for blow, count in sorted(blows.items())},
+        **faults,
         "runs": len(begun),
         "leases that were reaped": len(reaped),
         "interruptions": sum(job.interruptions for job in stored),

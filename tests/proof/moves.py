@@ -60,7 +60,7 @@ def between_stores(urls: Sequence[str], *, jobs: int, kills: int, tell: Tell) ->
     way = " -> ".join(scheme_of(url) for url in urls)
     return Ledger(
         f"moves {way}",
-        {"jobs": len(before), "kills": dead, "seconds": time.monotonic() - begun},
+        {"jobs": len(before), "kills of transfers": dead, "seconds": time.monotonic() - begun},
         {"lost": lost, "in both": doubled, "changed": changed, "signatures refused": refused},
         errors,
     )

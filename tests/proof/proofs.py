@@ -41,7 +41,6 @@ from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import redis_server
 
 __all__ = [
-    "PROOFS",
     "Proof",
     "a_limit_under_fire_on_a_file",
     "a_limit_under_fire_on_mariadb",
@@ -75,6 +74,7 @@ __all__ = [
     "processes_share_a_file",
     "redis_is_killed",
     "schedules_on_a_file",
+    "schedules_on_mariadb",
     "schedules_on_postgres",
     "schedules_on_redis",
     "tenants_take_turns_on_a_file",
@@ -96,6 +96,7 @@ __all__ = [
     "worker_processes_are_killed",
     "worker_processes_are_killed_on_mariadb",
     "worker_processes_are_killed_on_postgres",
+    "worker_processes_are_killed_on_redis",
 ]
 
 Proof = Callable[[Path, float, Tell], Ledger]
@@ -116,7 +117,7 @@ def threads_share_memory(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 
 def processes_enqueue_one_by_one(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return enqueuers.one_by_one(folder / "jobs.db", seconds=200 * scale, tell=tell)
+    return enqueuers.one_by_one(folder / "jobs.db", seconds=100 * scale, tell=tell)
 
 
 def many_rivals_for_one_key(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -158,17 +159,17 @@ def keys_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 def claims_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
-        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, tell=tell)
+        return snapshots.behind_a_snapshot(store.url(), seconds=300 * scale, tell=tell)
 
 
 def claims_of_two_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
-        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=2, tell=tell)
+        return snapshots.behind_a_snapshot(store.url(), seconds=200 * scale, lanes=2, tell=tell)
 
 
 def claims_of_many_lanes_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
-        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, lanes=1_000, tell=tell)
+        return snapshots.behind_a_snapshot(store.url(), seconds=200 * scale, lanes=1_000, tell=tell)
 
 
 def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -212,6 +213,10 @@ def worker_processes_are_killed_on_mariadb(folder: Path, scale: float, tell: Tel
     return _killed("mariadb", folder, scale, tell)
 
 
+def worker_processes_are_killed_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _killed("redis", folder, scale, tell)
+
+
 def transactions_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
     return _transacted("sqlite", in_sqlite(folder), folder, scale, tell)
 
@@ -240,6 +245,10 @@ def schedules_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 def schedules_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
     return _scheduled("postgres", folder, scale, tell)
+
+
+def schedules_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _scheduled("mariadb", folder, scale, tell)
 
 
 def schedules_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -339,63 +348,6 @@ def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
         )
 
 
-PROOFS: tuple[Proof, ...] = (
-    processes_share_a_file,
-    threads_share_a_file,
-    threads_share_memory,
-    processes_enqueue_one_by_one,
-    many_rivals_for_one_key,
-    log_behind_a_reader,
-    worker_on_a_file,
-    worker_on_postgres,
-    worker_on_mariadb,
-    worker_in_memory,
-    worker_processes_are_killed,
-    worker_processes_are_killed_on_postgres,
-    worker_processes_are_killed_on_mariadb,
-    keys_on_postgres,
-    keys_on_mariadb,
-    transactions_on_a_file,
-    transactions_on_postgres,
-    transactions_on_mariadb,
-    jobs_are_transferred,
-    claims_behind_a_snapshot,
-    claims_of_two_lanes_behind_a_snapshot,
-    claims_of_many_lanes_behind_a_snapshot,
-    claims_in_full_tables,
-    looks_at_a_full_file,
-    looks_at_full_tables,
-    looks_at_full_tables_of_mariadb,
-    watchers_of_a_file,
-    watchers_of_tables,
-    watchers_of_the_dashboard,
-    redis_is_killed,
-    schedules_on_a_file,
-    schedules_on_postgres,
-    schedules_on_redis,
-    a_limit_under_fire_on_a_file,
-    a_limit_under_fire_on_postgres,
-    a_limit_under_fire_on_mariadb,
-    a_limit_under_fire_on_redis,
-    a_rate_on_a_file,
-    a_rate_on_postgres,
-    a_rate_on_mariadb,
-    a_rate_on_redis,
-    tenants_take_turns_on_a_file,
-    tenants_take_turns_on_postgres,
-    tenants_take_turns_on_mariadb,
-    tenants_take_turns_on_redis,
-    flows_under_fire_on_a_file,
-    flows_under_fire_on_postgres,
-    flows_under_fire_on_mariadb,
-    flows_under_fire_on_redis,
-    chord_on_a_file,
-    chord_on_postgres,
-    chord_on_mariadb,
-    chord_on_redis,
-)
-
-
 def _soak(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store(engine, folder) as store:
         return _without_deadlock(store, lambda: _soaked(store.url(), scale, tell))
@@ -407,7 +359,7 @@ def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
 
 def _scheduled(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store(engine, folder) as store:
-        return schedules.of_supervisors(store.url(), folder, seconds=max(8.0, 600 * scale), tell=tell)
+        return schedules.of_supervisors(store.url(), folder, seconds=max(8.0, 200 * scale), tell=tell)
 
 
 def _under_fire(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -465,8 +417,12 @@ def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
                 store.url(),
                 folder,
                 jobs=max(600, round(10_000 * scale)),
-                kills=max(6, round(100 * scale)),
-                restarts=max(3, round(50 * scale)),
+                blows=kills.Blows(
+                    kills=max(6, round(100 * scale)),
+                    restarts=max(3, round(50 * scale)),
+                    pauses=max(2, round(25 * scale)),
+                    jumps=max(2, round(25 * scale)),
+                ),
                 tell=tell,
             ),
         )
@@ -496,7 +452,7 @@ def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell
 
 
 def _watched(url: str, scale: float, tell: Tell) -> Ledger:
-    return watchers.of_a_store(url, pairs=max(2, round(20 * scale)), seconds=max(4.5, 10 * scale), tell=tell)
+    return watchers.of_a_store(url, pairs=max(2, round(12 * scale)), seconds=max(4.5, 10 * scale), tell=tell)
 
 
 def _stock(scale: float) -> looks.Stock:

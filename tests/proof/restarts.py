@@ -169,8 +169,8 @@ def _ledger(crew: Crew, killed: list[float], restarts: int, backend: Any, errors
             "jobs": crew.jobs,
             "claims": len(claims),
             "workers": crew.processes * crew.threads,
-            "server killed": len(killed),
-            "answers lost and found": sum(answer == "already_applied" for _, _, answer in answers),
+            "kills of servers": len(killed),
+            "settlements whose answer was lost": sum(answer == "already_applied" for _, _, answer in answers),
             "seconds": seconds,
         },
         {

@@ -50,7 +50,7 @@ def of_supervisors(url: str, folder: Path, *, seconds: float, tell: Tell) -> Led
         for name in starts:
             client.schedules.pause(name)
         fleets.stop()
-        return _judge(client, url, log, wanted, records, fleets.blows, end)
+        return _judge(client, url, log, wanted, records, fleets.faults, end)
 
 
 def _create(client: Onward) -> dict[str, tuple[str, int]]:
@@ -104,7 +104,7 @@ def _judge(
     log: Path,
     wanted: dict[str, list[str]],
     records: list[JobRecord],
-    blows: Counter[str],
+    faults: dict[str, int],
     end: int,
 ) -> Ledger:
     runs = Counter(line.split()[0] for line in log.read_text().splitlines())
@@ -112,17 +112,15 @@ def _judge(
     figures: dict[str, float] = {
         "schedules": len(wanted),
         "ticks": len(known),
-        **{f"blows at a {blow}" if blow != "restart" else "restarts": count for blow, count in sorted(blows.items())},
+        **faults,
         "runs": runs.total(),
         "crashes": sum(record.crashes for record in records),
     }
     flaws = {
-        "ticks that did not run": len(known) - len(records),
-        "jobs that are no tick": sum(
-            to_micros(job.available_at) <= end and job.id not in known for job in _all(client)
-        ),
+        "ticks missed": len(known) - len(records),
+        "ticks doubled": sum(to_micros(job.available_at) <= end and job.id not in known for job in _all(client)),
         "settled twice": sum(record.attempts != 1 for record in records),
-        "runs without a reason": sum(
+        "run twice without a cause": sum(
             runs[record.id] > record.attempts + record.crashes + record.interruptions for record in records
         ),
         "missed": sum(schedule.missed for schedule in client.schedules.list()),

@@ -4,8 +4,10 @@ Another engine is one more line in ``ENGINES``: how its server is started, and a
 """
 
 import contextlib
+import re
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
@@ -16,7 +18,7 @@ from urllib.parse import quote
 import psycopg
 
 from tests.servers import mariadb, redis
-from tests.servers.postgres import VERSIONS, postgres_server
+from tests.servers.postgres import VERSIONS, postgres_program, postgres_server
 from tests.servers.stores import TABLES, emptied
 
 
@@ -181,6 +183,10 @@ class RedisStore:
         with self._server.client() as client:
             return b"\n".join(part for key in client.scan_iter() for part in (key, *_parts(client, key)))
 
+    def deadlocks(self) -> int:
+        """A script runs alone."""
+        return 0
+
     def kill_server(self) -> None:
         self._server.restart(signal.SIGKILL)
 
@@ -238,3 +244,16 @@ def private_store(name: str, folder: Path) -> Iterator[Any]:
     engine = ENGINES[name]
     with engine.server() as server:
         yield engine.store(server, folder)
+
+
+def version_of(name: str) -> str:
+    """Which version of an engine the proofs run on; nothing if it has none."""
+    if name == "sqlite":
+        return sqlite3.sqlite_version
+    programs = {"postgres": partial(postgres_program, VERSIONS[-1]), "mariadb": mariadb.mariadb_program}
+    programs["redis"] = partial(redis.redis_program, "redis")
+    if name not in programs or (program := programs[name]()) is None:
+        return ""
+    said = subprocess.run([program, "--version"], check=False, capture_output=True, text=True).stdout
+    found = re.search(r"\d+\.\d+[.\d]*", said)
+    return found[0] if found else ""

@@ -158,7 +158,7 @@ class MariaDBServer:
 @contextlib.contextmanager
 def mariadb_server(*, in_memory=True, **settings):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
-    program = _program()
+    program = mariadb_program()
     if program is None:
         unavailable("MariaDB: neither installed nor through apt-get")
     place = _memory() if in_memory else None
@@ -210,7 +210,7 @@ def _memory():
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
 
 
-def _program():
+def mariadb_program():
     def found():
         have = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
         return have if shutil.which("mariadb-install-db") else None

@@ -128,3 +128,9 @@ def _programs(version):
     if not (debian / "initdb").exists():
         apt_install(f"postgresql-{version}")
     return debian if (debian / "initdb").exists() else None
+
+
+def postgres_program(version):
+    """The server of this major version, if there is one."""
+    programs = _programs(version)
+    return None if programs is None else programs / "postgres"

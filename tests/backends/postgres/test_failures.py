@@ -24,7 +24,14 @@ def test_every_enqueue_whose_answer_was_lost_stores_one_job(proxy, backend, repo
             proxy.lose_the_next_answer()
             jobs.enqueue("work")
 
-    report(f"{count} enqueues whose answers were lost on PostgreSQL: {backend.counts()['available'] - 1} jobs")
+    stored = backend.counts()["available"] - 1
+    counts = {
+        "jobs": count,
+        "cut replies": count,
+        "lost": max(0, count - stored),
+        "effects doubled": max(0, stored - count),
+    }
+    report(f"{count} enqueues whose answers were lost on PostgreSQL: {stored} jobs", "postgres", counts)
     assert backend.counts()["available"] == count + 1
 
 

@@ -1,5 +1,7 @@
 """A server that restarts and sessions that are ended, while a worker works: nothing is lost, nothing is settled twice."""
 
+import signal
+
 import psycopg
 import pytest
 
@@ -8,6 +10,8 @@ from tests.servers.postgres import postgres_server
 
 
 class TestRestarts(Restarts):
+    engine = "postgres"
+
     @pytest.fixture
     def own_server(self, postgres):
         with postgres_server(postgres.version) as server:
@@ -18,7 +22,7 @@ class TestRestarts(Restarts):
         return own_server.url()
 
     def restart(self, server, at):
-        server.restart()
+        server.restart(signal.SIGINT if at % 2 else signal.SIGQUIT)
 
     def cut(self, server):
         with psycopg.connect(server.url(), autocommit=True) as connection:

@@ -9,6 +9,8 @@ from tests.backends.restarting import SCALE, Restarts
 
 
 class TestRestarts(Restarts):
+    engine = "redis"
+    crash_every = 1
     restarts = max(3, round(60 * SCALE))
 
     @pytest.fixture
