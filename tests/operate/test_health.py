@@ -436,7 +436,7 @@ class TestAsking:
     def test_at_most_three_late_queues_and_three_parked_names_are_explained(self, jobs, clock, monkeypatch):
         explained = []
         monkeypatch.setattr(
-            jobs._explainer, "why", lambda job_id: explained.append(job_id) or Reason(code="busy", text="")
+            jobs._operators.explainer, "why", lambda job_id: explained.append(job_id) or Reason(code="busy", text="")
         )
         description = WorkerDescription(queues=("q*",), started=NOW).encoded()
         for number in range(9):
