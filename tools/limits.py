@@ -31,11 +31,11 @@ MAX_MODULE, MAX_FUNCTION, MAX_CONSTRUCTOR = 400, 50, 8
 
 DOORS = frozenset({
     "__init__.py", "__main__.py", "py.typed", "version.py",
-    "app.py", "wiring.py", "backend.py", "config.py", "errors.py",
+    "app.py", "backend.py", "config.py", "errors.py",
 })  # fmt: skip
 ROOMS = frozenset({
     "base", "job", "flow", "security", "contract", "client", "attempt", "backends", "handlers", "transactions", "operate",
-    "telemetry", "worker", "supervisor", "entry", "cli", "demo", "web", "integrations", "compat", "testing",
+    "telemetry", "worker", "supervisor", "wiring", "entry", "cli", "demo", "web", "integrations", "compat", "testing",
 })  # fmt: skip
 SHARED = frozenset({"sql", "broker", "companion"})  # in backends: what several stores share is no store
 

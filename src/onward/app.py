@@ -1,50 +1,56 @@
-"""The application: the API that a program calls.  Every method calls one of the `Parts` that the wiring made."""
+"""The application: the API that a program calls.  Every method calls one of the `Parts` that the wiring made.
+
+What an application is made of is imported when one is made, and what a method needs alone when it is called: so
+``from onward import Onward`` takes little time, and a program that only enqueues loads no worker.
+"""
 
 from __future__ import annotations
 
 import builtins
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-from onward import handlers as keyed
-from onward.backend import Check, Overview, QueueState, Reaped
-from onward.base.clock import Clock
-from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobHandle
-from onward.client.builder import Builder
-from onward.client.job_decorator import JobDecorator
-from onward.client.laning import Lanes
-from onward.client.record import JobRecord, SessionRecord
-from onward.client.results_of_many import aresults, results
-from onward.client.stamps import Stamp
-from onward.config import Settings, SettingsOptions, load
-from onward.errors import OnwardError
-from onward.flow.limits import Limit
-from onward.job.context import AsyncJobContext, JobContext
-from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
-from onward.job.hooks import AroundHook, Only
-from onward.job.states import State
-from onward.operate.pruning import Age, Removed
 from onward.operate.steering import SteersJobs
-from onward.telemetry import Event
-from onward.transactions.joining import Joining
-from onward.wiring import Parts
-from onward.worker.inline import WorkerResult
-from onward.worker.options import WorkerOptions, WorkerParts
-from onward.worker.worker import Worker, stop_all
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from types import TracebackType
+
+    from onward.backend import Backend, Reaped
+    from onward.base.clock import Clock
+    from onward.base.durations import Duration
+    from onward.client.bound_job import Job, JobHandle
+    from onward.client.builder import Builder
+    from onward.client.client import Client
+    from onward.client.job_decorator import JobDecorator
+    from onward.client.record import JobRecord
+    from onward.client.stamps import Stamp
+    from onward.config import Settings, SettingsOptions
+    from onward.errors import OnwardError
+    from onward.flow.limits import Limit
+    from onward.handlers import Configured
+    from onward.job.context import AsyncJobContext, JobContext
+    from onward.job.definition import JobOptions, UsingOptions
+    from onward.job.hooks import AroundHook, Only
+    from onward.operate.deploy.problem import DeployReport
+    from onward.operate.flows import FlowControl
+    from onward.telemetry import Event, Metrics, Telemetry
+    from onward.transactions.joining import Joining
+    from onward.wiring.operators import Operators
+    from onward.worker.inline import WorkerResult
+    from onward.worker.options import WorkerParts
+    from onward.worker.worker import Worker
 
 __all__ = ["Onward"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound="Event")
 F = TypeVar("F", bound=Callable[..., Any])
-H = TypeVar("H", bound=AroundHook)
-S = TypeVar("S", bound=Stamp)
+H = TypeVar("H", bound="AroundHook")
+S = TypeVar("S", bound="Stamp")
 
 
 class Onward(SteersJobs):
@@ -60,24 +66,31 @@ class Onward(SteersJobs):
         url: str | None = None,
         *,
         clock: Clock | None = None,
-        handlers: Mapping[str, keyed.Configured] | None = None,
+        handlers: Mapping[str, Configured] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
         fair_by: str | None = None,
         queue_limits: Mapping[str, Limit] | None = None,
         **settings: Unpack[SettingsOptions],
     ) -> None:
+        from onward.client.laning import Lanes
+        from onward.config import load
+        from onward.wiring.parts import Parts
+
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
         lanes = Lanes(fair_by, queue_limits)
-        self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers, lanes)
-        self.backend, self._series = parts.backend, parts.series
-        self.metrics, self.telemetry, self._bulk = parts.metrics, parts.telemetry, parts.bulk
-        self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
-        self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
-        self._signaller, self._explainer, self.limits = parts.signaller, parts.explainer, parts.limits
-        self._auditor = parts.auditor
-        self.flow, self.chain, self.batch, self.flows = (flows := parts.flows).flow, flows.chain, flows.batch, flows
-        self.schedule, self.check_deploy, self._closed = parts.declarations.declare, parts.gate.check, False
-        self.retry_times = parts.retry_times
+        self._parts = Parts(self.settings, clock, handlers or {}, queue_handlers, lanes)
+        producer = self._parts.producer
+        self.backend: Backend = producer.backend
+        self.client: Client = producer.client
+        self.metrics: Metrics = producer.metrics
+        self.telemetry: Telemetry = producer.telemetry
+        self.flows: FlowControl = producer.flows
+        self.flow, self.chain, self.batch = producer.flows.flow, producer.flows.chain, producer.flows.batch
+        self.schedule, self._handles, self._closed = producer.declarations.declare, producer.handles, False
+
+    @property
+    def _operators(self) -> Operators:
+        return self._parts.operators
 
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; without this the first use does.
@@ -118,7 +131,7 @@ class Onward(SteersJobs):
         """Enter a generator around every attempt, the first registered outermost; or around async handlers ``only``."""
         if hook is None:
             return lambda hook: self.around(hook, only=only)
-        self._parts.registry.add_hook(hook, only)
+        self._parts.producer.registry.add_hook(hook, only)
         return hook
 
     def stamp(self, stamp: S, /) -> S:
@@ -128,16 +141,22 @@ class Onward(SteersJobs):
 
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
+        from onward.client.builder import Builder
+
         return Builder(handler, payload, self.client, self._handles)
 
     def listen(self, event: str) -> Callable[[F], F]:
         """Call a function for every event of this name that an ``event`` job brings: a decorator."""
-        events = keyed.the(keyed.Events, self._parts.handlers, "event")
+        from onward import handlers
+
+        events = handlers.the(handlers.Events, self._parts.producer.handlers, "event")
         return lambda function: events.listen(event, function)
 
     def command(self, name: str) -> Callable[[F], F]:
         """Let jobs of the ``command`` handler call a function by this name: a decorator."""
-        commands = keyed.the(keyed.Commands, self._parts.handlers, "command")
+        from onward import handlers
+
+        commands = handlers.the(handlers.Commands, self._parts.producer.handlers, "command")
         return lambda function: commands.register(name, function)
 
     @overload
@@ -164,6 +183,8 @@ class Onward(SteersJobs):
         self, job: str, payloads: Iterable[Any], **options: Unpack[UsingOptions]
     ) -> Sequence[JobHandle[Any]]:
         """Enqueue many jobs of one name in one write, all or nothing."""
+        from onward.job.definition import EnqueueOptions
+
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
         return list(map(self._handles.handle, self.client.enqueue(envelopes), envelopes))
@@ -175,12 +196,16 @@ class Onward(SteersJobs):
         connection is of psycopg, asyncpg, PyMySQL, mysqlclient, sqlite3, SQLAlchemy or Django, to the jobs' own database;
         if it is awaited, so is this: ``async with ...: await tx.enqueue(...)``.
         """
+        from onward.transactions.joining import Joining
+
         return Joining(connection, self._parts.joins)
 
-    # Looking and steering
+    # Waiting and checking
 
     def handle(self, job_id: str) -> JobHandle[Any]:
         """Return a handle for the job with this id."""
+        from onward.client.bound_job import JobHandle
+
         return JobHandle(job_id, self._handles)
 
     @overload
@@ -203,7 +228,9 @@ class Onward(SteersJobs):
         The first that is seen to have failed raises as `JobHandle.result` does; with ``return_exceptions`` the exception
         takes the place of its result, `ResultTimeout` that of a job that has not ended in time.
         """
-        return results(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
+        from onward.client.results_of_many import results
+
+        return results(self._parts.producer.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     @overload
     async def aresults(
@@ -229,83 +256,47 @@ class Onward(SteersJobs):
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
         """Wait for the results without blocking the event loop."""
-        return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
+        from onward.client.results_of_many import aresults
 
-    def get(self, job_id: str) -> JobRecord | None:
-        """Return everything known about one job, or None."""
-        return self._inspector.get(job_id)
+        return await aresults(self._parts.producer.inspection, handles, timeout, return_exceptions=return_exceptions)
 
-    def list(
+    def check_deploy(
         self,
         *,
-        state: State | str | Sequence[State | str] | None = None,
-        queue: str | None = None,
-        job: str | None = None,
-        limit: int = 100,
-        after: str | None = None,
-        newest_first: bool = False,
-    ) -> Sequence[JobRecord]:
-        """Return a page of jobs in the order they were enqueued.  The next page comes ``after`` the last id of this one."""
-        return self._inspector.list(
-            state=state, queue=queue, job=job, limit=limit, after=after, newest_first=newest_first
-        )
+        queues: Iterable[str] | None = None,
+        elsewhere: Iterable[str] = (),
+        sample: int | None = None,
+        dead: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> DeployReport:
+        """Check every job that waits or runs against this build; claim nothing, run no handler, change nothing.
 
-    def counts(self, queue: str | None = None) -> dict[State, int]:
-        """Return how many jobs are in each state."""
-        return self._inspector.counts(queue)
-
-    def queues(self) -> Sequence[QueueState]:
-        """Return every queue that holds live jobs or is paused."""
-        return self._inspector.queues()
-
-    def overview(self, at_most: int = 10_000) -> Overview:
-        """Return states and queues in a summary, nothing counted beyond ``at_most``: cheap enough for every second."""
-        return self._inspector.overview(at_most)
-
-    def sessions(self) -> Sequence[SessionRecord]:
-        """Return every worker process, and every program with a worker inside."""
-        return self._inspector.sessions()
-
-    def reap(self, queue: str | None = None) -> Sequence[Reaped]:
-        """Give back the jobs of workers that died, now: all of them, or those of one queue."""
-        return self._inspector.reap(queue)
-
-    def prune(
-        self,
-        *,
-        older_than: Age | None = None,
-        completed_before: datetime | None = None,
-        queue: str | None = None,
-        state: State | str | Sequence[State | str] | None = None,
-        dry_run: bool = False,
-    ) -> Removed:
-        """Remove finished jobs that are past their retention; with ``older_than``, instead, completed jobs that ended so
-        long ago, or before that instant.  ``completed_before`` says the latter, and of completed jobs only.
-
-        ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
+        ``queues``: those that workers of this build serve, if not those of its jobs; ``elsewhere``: those that another
+        application serves, whose jobs are not checked.  ``sample``: only so many of the oldest and newest jobs of each
+        name.  ``dead``: the discarded ones, too.  ``progress`` is called with the number of jobs of each page.
         """
-        return self._inspector.prune(
-            older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
+        return self._parts.engine.gate.check(
+            queues=queues, elsewhere=elsewhere, sample=sample, dead=dead, progress=progress
         )
 
-    def health(self, *, store: bool = True) -> Sequence[Check]:
-        """Check store and workers: what is not ok names its fix.  ``store=False``: without the own checks of the store."""
-        return self._parts.health.checks(store=store)
+    def retry_times(self, record: JobRecord) -> Sequence[datetime]:
+        """Return the instants of the retries to come, twenty at most; none of a job that is over or is not known here."""
+        return self._parts.engine.retry_times(record)
 
     # Running
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._parts.refuse_to_run()
-        return self._runner.process_once(queue)
+        self._parts.producer.refuse_to_run()
+        return self._parts.engine.runner.process_once(queue)
 
     def drain(self, *queues: str, raising: bool = False) -> int:
         """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled.
 
         ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
         """
-        self._parts.refuse_to_run()
-        return self._runner.drain(queues or None, raising=raising)
+        self._parts.producer.refuse_to_run()
+        return self._parts.engine.runner.drain(queues or None, raising=raising)
 
     def worker(
         self,
@@ -321,7 +312,9 @@ class Onward(SteersJobs):
         ``queues`` in strict order, or with weights: ``{"mail": 3, "tenant.*": 1}``.  ``per_process``: how many of single
         queues it runs at once.  ``blocked_loop_after``: when the log names an async handler that blocks the event loop.
         """
-        served = self._parts.registry.queues() if queues is None else queues
+        from onward.worker.options import WorkerOptions
+
+        served = self._parts.producer.registry.queues() if queues is None else queues
         options = WorkerOptions.check(served, concurrency, per_process or {}, shutdown_timeout, blocked_loop_after)
         return self._parts.worker(options)
 
@@ -343,9 +336,7 @@ class Onward(SteersJobs):
         if self._closed:
             return
         self._closed = True
-        workers = self._parts.running_workers()
-        stop_all(workers)
-        self._runner.close()
+        workers = self._parts.stop()
         self.telemetry.close()
         if any(worker.running for worker in workers):  # what they still run must be settled
             threading.Thread(target=self._close_after, args=(workers,), name="onward-closing", daemon=True).start()
@@ -370,16 +361,16 @@ class Onward(SteersJobs):
     @property
     def names(self) -> Sequence[str]:
         """The names of the jobs that are registered here."""
-        return list(self._parts.registry)
+        return list(self._parts.producer.registry)
 
     def queues_of_jobs(self) -> Sequence[str]:
         """Return the queues of the registered jobs, and ``default``."""
-        return self._parts.registry.queues()
+        return self._parts.producer.registry.queues()
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
         """Count and tell leases that another process gave back."""
-        self._inspector.rescued(reaped)
+        self._operators.inspector.rescued(reaped)
 
     def parts(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
         """Return what a worker is made of; ``ticks``: whether it books schedules, as of the start of its deployment."""
-        return self._parts.of_worker(ticks=ticks, deployed_at=deployed_at)
+        return self._parts.engine.of_worker(ticks=ticks, deployed_at=deployed_at)

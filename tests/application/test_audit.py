@@ -191,7 +191,7 @@ class TestWhatIsKept:
         assert [each.who for each in (*first, *rest)] == ["ann4", "ann3", "ann2", "ann1", "ann0"]
 
     def test_a_broker_alone_keeps_no_trail(self, jobs, monkeypatch):
-        monkeypatch.setattr(jobs._auditor, "_keeps", False)
+        monkeypatch.setattr(jobs._operators.auditor, "_keeps", False)
 
         with pytest.raises(Unsupported, match="keeps no audit trail"):
             jobs.audit()

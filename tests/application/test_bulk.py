@@ -202,7 +202,7 @@ class TestNoMore:
 
     def test_a_job_that_has_moved_on_is_not_touched(self, jobs, kill, monkeypatch):
         ids = kill(3)
-        acts = jobs._bulk._acts
+        acts = jobs._operators.bulk._acts
         replay = acts.replay
 
         def raced(*found, **options):
@@ -262,7 +262,8 @@ class TestAudit:
         jobs.enqueue("elsewhere", {"n": 1}, queue="mail", delay="1h")
 
         list(jobs.bulk("retry", "queue:mail", by="ann"))
-        assert jobs._bulk.filter("retry", "queue:mail arg.password:hunter2 x").shown == "queue:mail arg.password:*** x"
+        chosen = jobs._operators.bulk.filter("retry", "queue:mail arg.password:hunter2 x")
+        assert chosen.shown == "queue:mail arg.password:*** x"
 
     def test_a_reason_needs_a_person_before_anything_is_done(self, jobs, kill):
         kill(1)

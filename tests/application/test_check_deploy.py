@@ -223,7 +223,7 @@ class TestMending:
         new = build()
         new.job(name="send")(send)
         stored = new.backend.get(job.id)
-        runtime, now = new._parts.of_worker().runtime, stored.available_at
+        runtime, now = new._parts.engine.of_worker().runtime, stored.available_at
 
         assert trouble_of(stored, runtime, now) is None
         assert trouble_of(msgspec.structs.replace(stored, attempts=-1), runtime, now).code == "damaged"
@@ -249,7 +249,7 @@ def test_what_is_over_in_every_build_is_no_problem(old, build):
     new = build()
     new.job(name="send")(send_for)
     stored = new.backend.get(job.id)
-    runtime = new._parts.of_worker().runtime
+    runtime = new._parts.engine.of_worker().runtime
 
     assert trouble_of(stored, runtime, stored.available_at) is not None
     assert trouble_of(msgspec.structs.replace(stored, spent="it failed"), runtime, stored.available_at) is None
@@ -291,7 +291,7 @@ def test_jobs_that_running_workers_do_not_know_are_told(old, build):
         description = WorkerDescription(queues=("default",), jobs=jobs).encoded()
         old.backend.open_session(Session(owner=owner, lease_for=timedelta(seconds=30), description=description))
 
-    known = build()._parts.registry.known
+    known = build()._parts.producer.registry.known
     opened("a", (*known, "send"))
     opened("b", tuple(known))
     new = build()
@@ -335,7 +335,7 @@ def test_the_check_says_what_a_worker_would_do(parameters, name, aliased, allowe
     new = Onward("memory://", queue_handlers=handlers)
     aliases = ["work"] if aliased and name != "work" else []
     new.job(name=name, aliases=aliases, max_retries=max_retries)(_function(parameters, called))
-    runtime, now = new._parts.of_worker().runtime, stored.available_at
+    runtime, now = new._parts.engine.of_worker().runtime, stored.available_at
     lease = Lease(
         envelope=Sealed(stored.id, stored.queue, stored.data),
         token=stored.delivery + 1,

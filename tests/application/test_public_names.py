@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -90,6 +92,8 @@ _STORES = {
     f"onward.backends.{store}"
     for store in ("memory", "sqlite", "postgres", "mysql", "redis", "beanstalk", "servicebus")
 }
+# What a program that enqueues does not need: what looks and steers, runs jobs, and joins transactions.
+_ROOMS = {"onward.worker", "onward.attempt", "onward.transactions", "onward.handlers", "onward.wiring.operators"}
 
 
 def loaded_by(program):
@@ -100,7 +104,9 @@ def loaded_by(program):
 def test_importing_the_application_loads_no_store_and_nothing_of_the_network():
     loaded = loaded_by("from onward import Onward")
 
-    assert loaded & (_LATE | _STORES) == set()
+    assert loaded & (_LATE | _STORES | _ROOMS) == set()
+    assert "msgspec" not in loaded
+    assert sum(name.startswith("onward") for name in loaded) < 15
 
 
 @pytest.mark.promise("S170")
@@ -112,4 +118,28 @@ def test_a_program_that_enqueues_loads_the_store_that_it_names_and_no_other(stor
         "def send(user: int) -> None: ...\njobs.job(send).enqueue(42)\njobs.close()"
     )
 
-    assert loaded & (_LATE | _STORES) == {f"onward.backends.{store}", *driver}
+    assert loaded & (_LATE | _STORES | _ROOMS) == {f"onward.backends.{store}", *driver}
+
+
+class TestPartsThatAreMadeLate:
+    def test_threads_that_ask_at_once_get_the_same_parts(self):
+        with onward.Onward("memory://") as jobs, ThreadPoolExecutor(8) as threads:
+            together = threading.Barrier(8)
+
+            def ask(_):
+                together.wait()
+                return jobs._parts.engine, jobs._parts.operators
+
+            assert len(set(threads.map(ask, range(8)))) == 1
+
+    def test_an_application_that_was_closed_before_it_ran_a_job_runs_none(self):
+        ran = []
+        jobs = onward.Onward("memory://")
+        send = jobs.job(name="send")(lambda: ran.append(1))
+        send.enqueue()
+        jobs.close()
+
+        with pytest.raises(onward.OnwardError):
+            jobs.process_once()
+
+        assert ran == []

@@ -206,7 +206,7 @@ def test_a_store_clock_that_goes_forward_an_hour_is_caught_up(jobs, clock, repor
 @pytest.mark.parametrize("skew", [-3600, 3600])
 def test_a_worker_whose_own_clock_is_an_hour_off_books_and_runs_in_time(jobs, clock, report, ran, skew):
     theirs = FakeClock(at(seconds=skew))
-    jobs.client.letters._clock = jobs._parts._booker._clock = theirs
+    jobs.client.letters._clock = jobs._parts.producer.booker._clock = theirs
     jobs.schedules.create("s", "*/30 * * * *", report.call("acme"), tz="Asia/Kolkata")
     for _ in range(8):
         jobs.drain()
@@ -728,8 +728,8 @@ def test_a_schedule_counts_in_its_environments_only(open_app, jobs):
     for app in (jobs, production):
         app.schedule("@every 30s", environments=("production", "staging"))(reporting(app, []))
 
-    assert "report" not in jobs._parts._booker.declared
-    assert "report" in production._parts._booker.declared
+    assert "report" not in jobs._parts.producer.booker.declared
+    assert "report" in production._parts.producer.booker.declared
     with pytest.raises(OptionError, match="a list of names"):
         jobs.schedule("@every 30s", environments="production")
 

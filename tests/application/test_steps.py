@@ -464,7 +464,7 @@ class TestSleep:
     @pytest.mark.parametrize("off", [-3600, 3600])
     def test_it_goes_by_the_clock_of_the_store(self, jobs, clock, off):
         """A worker whose clock is an hour off neither shortens nor lengthens it."""
-        runner = jobs._parts.runner
+        runner = jobs._parts.engine.runner
         runner._runtime = replace(runner._runtime, clock=FakeClock(clock.now() + timedelta(seconds=off)))
 
         @jobs.job
@@ -482,7 +482,7 @@ class TestSleep:
 
     @pytest.mark.promise("S66")
     def test_a_clock_of_the_worker_that_is_set_back_in_a_run_does_not_lengthen_it(self, jobs, clock):
-        runner, own = jobs._parts.runner, FakeClock(clock.now())
+        runner, own = jobs._parts.engine.runner, FakeClock(clock.now())
         runner._runtime = replace(runner._runtime, clock=own)
 
         @jobs.job

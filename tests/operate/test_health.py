@@ -400,7 +400,7 @@ class TestAsking:
         job = jobs.job(name="send", queue="mail")(lambda: None)
         with jobs.worker(queues=["mail"]):
             job.enqueue().result(10)
-            (worker,) = jobs._parts.health.findings().described
+            (worker,) = jobs._parts.operators.health.findings().described
 
         assert worker[1].queues == ("mail",)
         assert worker[1].supervisor == 0
@@ -414,14 +414,14 @@ class TestAsking:
             jobs.backend.extend("", sample=Sample(reporter, minute, data))
         jobs.backend.extend("", sample=Sample("c", minute, b"damaged"))
 
-        found = jobs._parts.health.findings()
+        found = jobs._parts.operators.health.findings()
 
         assert (found.sampled_at, found.unverified, found.events_dropped) == (minute, 4, 6)
         (keys,) = [check for check in jobs.health() if check.name == "keys"]
         assert keys.status == "warn"
 
     def test_the_questions_and_their_answers_are_as_many_whatever_is_stored(self, jobs, clock, monkeypatch):
-        asked, inspection = [], jobs._parts.inspection
+        asked, inspection = [], jobs._parts.producer.inspection
         for verb in ("look", "list", "sessions", "get", "get_many", "counts", "queues", "queues_with_work"):
             monkeypatch.setattr(inspection, verb, _counting(getattr(inspection, verb), verb, asked))
         jobs.enqueue_many("send", range(3_000), queue="mail")
@@ -436,7 +436,7 @@ class TestAsking:
     def test_at_most_three_late_queues_and_three_parked_names_are_explained(self, jobs, clock, monkeypatch):
         explained = []
         monkeypatch.setattr(
-            jobs._explainer, "why", lambda job_id: explained.append(job_id) or Reason(code="busy", text="")
+            jobs._operators.explainer, "why", lambda job_id: explained.append(job_id) or Reason(code="busy", text="")
         )
         description = WorkerDescription(queues=("q*",), started=NOW).encoded()
         for number in range(9):
@@ -462,7 +462,7 @@ class TestAsking:
         def refuse(*_):
             raise Unsupported("it cannot show what waits in it")
 
-        monkeypatch.setattr(jobs._parts.inspection, "look", refuse)
+        monkeypatch.setattr(jobs._parts.producer.inspection, "look", refuse)
 
         assert jobs.health() == []
 
@@ -496,7 +496,7 @@ class TestStories:
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         with Onward(redis_servers.emptied(newest_redis)) as jobs:
-            monkeypatch.setattr(jobs._parts.health, "_clock", host_clock)
+            monkeypatch.setattr(jobs._parts.operators.health, "_clock", host_clock)
             check = checked(jobs, "clock")
             assert (check.status, check.detail.endswith("ahead of the store's")) == ("warn", True)
 
@@ -558,7 +558,7 @@ def checked(jobs, name):
 def work(jobs):
     """Run what is due, and send a sample as a worker does."""
     jobs.drain()
-    jobs._parts._samples.finish()
+    jobs._parts.engine._samples.finish()
 
 
 class TestTelling:
@@ -575,9 +575,9 @@ class TestTelling:
         heard, apps = [], []
         for number in range(2):
             app = Onward("memory://", clock=clock)
-            monkeypatch.setattr(app._parts.health, "_backend", backend)
-            monkeypatch.setattr(app._parts.health, "_inspection", backend)
-            monkeypatch.setattr(app._parts.health_teller, "_backend", backend)
+            monkeypatch.setattr(app._parts.operators.health, "_backend", backend)
+            monkeypatch.setattr(app._parts.operators.health, "_inspection", backend)
+            monkeypatch.setattr(app._parts.operators.health_teller, "_backend", backend)
             app.on(HealthChanged, lambda change, number=number: heard.append((number, change.check, change.status)))
             apps.append(app)
         yield backend, apps, heard
@@ -589,11 +589,11 @@ class TestTelling:
         _, (one, other), heard = fleet
         state = [Check(name="late", status="ok", detail="")]
         for app in (one, other):
-            monkeypatch.setattr(app._parts.health, "of_fleet", lambda: list(state))
-            monkeypatch.setattr(app._parts.health, "of_store", list)
+            monkeypatch.setattr(app._parts.operators.health, "of_fleet", lambda: list(state))
+            monkeypatch.setattr(app._parts.operators.health, "of_store", list)
 
         def compare(app):
-            app._parts.health_teller.compare()
+            app._parts.operators.health_teller.compare()
             assert app.telemetry.flush()
             minute()
             return [heard.pop() for _ in list(heard)]
@@ -620,11 +620,11 @@ class TestTelling:
         with Onward("memory://", clock=clock) as jobs:
             asked = []
             space = Check(name="space", status="fail", detail="full")
-            monkeypatch.setattr(jobs._parts.health, "of_fleet", list)
-            monkeypatch.setattr(jobs._parts.health, "of_store", lambda: asked.append(1) or [space])
+            monkeypatch.setattr(jobs._parts.operators.health, "of_fleet", list)
+            monkeypatch.setattr(jobs._parts.operators.health, "of_store", lambda: asked.append(1) or [space])
             told = []
             for _ in range(20):
-                told += jobs._parts.health_teller.compare()
+                told += jobs._parts.operators.health_teller.compare()
                 clock.advance(60)
 
         assert len(asked) == 2
@@ -632,15 +632,15 @@ class TestTelling:
 
     def test_no_subscriber_no_question(self, monkeypatch):
         with Onward("memory://") as jobs:
-            monkeypatch.setattr(jobs._parts.health, "of_fleet", lambda: pytest.fail("it was asked"))
-            jobs._parts.health_teller.on_sampler()
+            monkeypatch.setattr(jobs._parts.operators.health, "of_fleet", lambda: pytest.fail("it was asked"))
+            jobs._parts.operators.health_teller.on_sampler()
 
     def test_what_goes_wrong_is_logged_once_and_harms_nothing(self, monkeypatch, caplog):
         with Onward("memory://") as jobs:
             jobs.on(HealthChanged, print)
-            monkeypatch.setattr(jobs._parts.health, "of_fleet", lambda: 1 / 0)
+            monkeypatch.setattr(jobs._parts.operators.health, "of_fleet", lambda: 1 / 0)
             for _ in range(3):
-                jobs._parts.health_teller._compare_quietly()
+                jobs._parts.operators.health_teller._compare_quietly()
 
         assert [record.message.partition(":")[0] for record in caplog.records] == ["checks could not be compared"]
 

@@ -20,7 +20,7 @@ class FastOnward(Onward):
     """Books at sixty times the usual speed."""
 
     def parts(self, **options: Any) -> WorkerParts:
-        self._parts._booker.pace = Pace(*(each // SPEED for each in Pace()))
+        self._parts.producer.booker.pace = Pace(*(each // SPEED for each in Pace()))
         return msgspec.structs.replace(super().parts(**options), tick_every=10 / SPEED)
 
 

@@ -58,7 +58,7 @@ def work_on():
         parts = jobs.parts()
         if lease_for is not None:  # shorter than a setting may be
             parts = replace(parts, lease_for=timedelta(seconds=lease_for))
-        queues = queues if queues is not None else jobs._parts.registry.queues()
+        queues = queues if queues is not None else jobs._parts.producer.registry.queues()
         options = WorkerOptions.check(queues, concurrency, per_process or {}, shutdown_timeout=20)
         worker = Worker(parts, options, clock=clock, breaker=breaker)
         started.append(worker.start())

@@ -80,7 +80,7 @@ class TestDying:
         def broken():
             raise Bug("in a sweep")
 
-        monkeypatch.setattr(jobs._inspector, "prune", broken)
+        monkeypatch.setattr(jobs._operators.inspector, "prune", broken)
         dying(work_on(jobs, lease_for=0.3), "in a sweep")
 
     def test_a_runner_that_dies(self, jobs, dying, monkeypatch):
@@ -307,7 +307,7 @@ class TestHooks:
 class TestSweeping:
     @pytest.mark.parametrize("store", ["memory"])
     def test_a_long_sweep_delays_no_renewal(self, jobs, work_on, gate, monkeypatch):
-        monkeypatch.setattr(jobs._inspector, "prune", gate.pass_through)
+        monkeypatch.setattr(jobs._operators.inspector, "prune", gate.pass_through)
         worker = work_on(jobs, lease_for=0.3)
         gate.wait_for()
         renewed = worker.milestones.count("renewed")

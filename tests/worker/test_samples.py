@@ -24,7 +24,7 @@ def test_the_renewal_thread_of_a_worker_sends_what_the_process_has_counted(open_
     @jobs.job
     def work() -> None: ...
 
-    jobs._parts._samples._every = 0
+    jobs._parts.engine._samples._every = 0
     handle = work.enqueue()
     with jobs.worker(concurrency=1):
         handle.result(30)
@@ -40,7 +40,7 @@ def test_two_workers_of_one_program_count_each_job_once(open_app, eventually):
     @jobs.job
     def work() -> None: ...
 
-    jobs._parts._samples._every = 0
+    jobs._parts.engine._samples._every = 0
     handles = [work.enqueue() for _ in range(20)]
     with jobs.worker(concurrency=1), jobs.worker(concurrency=1):
         for handle in handles:
@@ -111,7 +111,7 @@ def test_trouble_with_samples_changes_no_job(open_app, eventually, monkeypatch, 
     def work(n: int) -> int:
         return n
 
-    samples = jobs._parts._samples
+    samples = jobs._parts.engine._samples
     samples._every = 0
     if broken == "numbers":
         samples._counted = raising

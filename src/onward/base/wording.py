@@ -1,8 +1,10 @@
-"""Articles and plurals for messages."""
+"""Articles and plurals for messages, and what stands where a person gave no words."""
 
 from __future__ import annotations
 
-__all__ = ["a", "counted"]
+__all__ = ["BY_REQUEST", "a", "counted"]
+
+BY_REQUEST = "cancelled by request"  # the reason of a cancellation for which none is given
 
 
 def a(noun: str) -> str:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from onward.base.wording import BY_REQUEST
 from onward.cli import bulk, check_deploy, finding, output, removing, stacks, timeline, values
 from onward.cli.acting import ACTING, acting, who_acts
 from onward.cli.application import on_store
@@ -29,7 +30,6 @@ __all__ = ["GROUP", "entries_of", "list_pages", "notes_of", "pages"]
 Page = Callable[[int, str | None], Sequence["JobRecord"]]  # how many, after which id
 
 _PAGE = 500
-BY_REQUEST = "cancelled by request"
 
 
 def list_jobs(app: Onward, args: Namespace) -> int:

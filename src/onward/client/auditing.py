@@ -25,11 +25,10 @@ from onward.job.lease import LAST_INSTANT
 from onward.security.signing import Signing, Trust
 from onward.telemetry import OperatorActed, Telemetry
 
-__all__ = ["BY_REQUEST", "AuditRecord", "Auditor", "Draft"]
+__all__ = ["AuditRecord", "Auditor", "Draft"]
 
 logger = get_logger("onward.audit")
 
-BY_REQUEST = "cancelled by request"  # the reason of a cancellation for which none is given
 LONGEST_DETAIL = 500
 LONGEST_NAME = 200  # of a person, and of what an act is about
 _PLACE = re.compile(r"(-?\d{1,19})-(-?\d{1,19})")

@@ -26,7 +26,7 @@ from typing import (
 from onward.backend import Enqueued, Inspection, StoredJob
 from onward.base.clock import from_micros
 from onward.base.lazy import asyncio
-from onward.client.auditing import BY_REQUEST
+from onward.base.wording import BY_REQUEST
 from onward.client.client import Client
 from onward.client.letters import LetterWriter, Sealer, refuse_what_it_lacks
 from onward.client.record import JobRecord, Records

@@ -13,7 +13,7 @@ from onward.backend import COUNTED, FlowRow, FlowState
 from onward.base.clock import from_micros
 from onward.base.failure import storable
 from onward.base.lazy import asyncio
-from onward.client.auditing import BY_REQUEST
+from onward.base.wording import BY_REQUEST
 from onward.client.bound_job import looks
 from onward.client.flow_source import FlowSource
 from onward.errors import FlowNotFound, NoWorker, OptionError, ResultTimeout

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from onward.backend import Backend, Enqueued, Inspection, Query, StoredJob
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
-from onward.client.auditing import BY_REQUEST, Auditor, Draft
+from onward.base.wording import BY_REQUEST
+from onward.client.auditing import Auditor, Draft
 from onward.client.client import Client
 from onward.client.record import Records
 from onward.errors import OptionError

@@ -11,7 +11,8 @@ from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
-from onward.client.auditing import BY_REQUEST, Auditor
+from onward.base.wording import BY_REQUEST
+from onward.client.auditing import Auditor
 from onward.client.record import JobRecord, Records, SessionRecord, session_record_of
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.job.states import FINISHED, State

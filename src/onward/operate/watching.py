@@ -34,8 +34,10 @@ class WatchedApplication(Protocol):
     """What a watch asks of an application."""
 
     backend: Backend
-    limits: LimitControl
     settings: Settings
+
+    @property
+    def limits(self) -> LimitControl: ...
 
     def overview(self, at_most: int = ...) -> Overview: ...
 

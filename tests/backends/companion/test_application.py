@@ -136,7 +136,7 @@ def test_the_store_is_named_by_the_environment_a_file_or_the_command_line(server
 
 def test_an_application_on_a_clock_of_its_own(server, store):
     with Onward(server.url(), store=store, clock=FakeClock()) as jobs:
-        assert jobs.backend.clock is jobs._parts.clock
+        assert jobs.backend.clock is jobs._parts.producer.clock
 
 
 @pytest.mark.promise("F66")

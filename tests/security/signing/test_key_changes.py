@@ -57,7 +57,7 @@ def signed_with(handle):
 
 def told_of(jobs, ring):
     """The watcher has seen it."""
-    eventually(lambda: jobs._parts.keys.file.ring.states == ring.states)
+    eventually(lambda: jobs._parts.producer.keys.file.ring.states == ring.states)
 
 
 @pytest.mark.promise("S37")
@@ -95,7 +95,7 @@ def test_what_is_signed_with_a_key_that_was_revoked_is_refused_and_kept(jobs, wo
 @pytest.mark.promise("S37")
 def test_a_job_whose_key_was_added_a_moment_ago_makes_the_worker_look(jobs, work, change, monkeypatch):
     jobs.drain()  # it has looked
-    monkeypatch.setattr(jobs._parts.keys.file, "_next", float("inf"))  # and does not by itself
+    monkeypatch.setattr(jobs._parts.producer.keys.file, "_next", float("inf"))  # and does not by itself
     change(BOTH)
     early = seal_with(NEW, jobs)
 
@@ -140,7 +140,7 @@ def test_every_way_to_enqueue_signs_with_the_new_key(jobs, work, change):
     assert {name: signed_with(way()) for name, way in ways.items()} == dict.fromkeys(ways, "k1")
     assert signed_with(keyed.enqueue(1)) == "k1"
     change(NEW)
-    eventually(lambda: jobs._parts.keys.file.look().states == NEW.states)
+    eventually(lambda: jobs._parts.producer.keys.file.look().states == NEW.states)
 
     assert {name: signed_with(way()) for name, way in ways.items()} == dict.fromkeys(ways, "k2")
     assert signed_with(keyed.enqueue(1)) == "k2"

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from onward.backend import COUNTED
-from onward.base.wording import counted
-from onward.client.auditing import BY_REQUEST
+from onward.base.wording import BY_REQUEST, counted
 from onward.client.flow_handle import FlowRecord, NodeRecord
 from onward.flow.graph import OVER
 from onward.flow.layout import BoxPlace, GraphNode, collapsed, critical_path, line_between, places, size_of

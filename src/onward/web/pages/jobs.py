@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from onward.base.wording import counted
-from onward.client.auditing import BY_REQUEST
+from onward.base.wording import BY_REQUEST, counted
 from onward.errors import BackendError, Unsupported
 from onward.job.states import State
 from onward.operate.finding import Found
