@@ -144,8 +144,8 @@ def test_a_dead_job_is_replayed_by_a_canary_where_the_store_groups_dead_jobs(rea
 def test_runs_and_crashes_of_a_dead_job_are_counted_in_words():
     once, twice = ({**DEAD, "attempts": runs, "crashes": runs - 1, "reason": "gave up"} for runs in (1, 2))
 
-    assert "after 1 run and 0 crashes." in why(a_case(a_job(**once))).text
-    assert "after 2 runs and 1 crash." in why(a_case(a_job(**twice))).text
+    assert "after 1 run and 0 crashes: gave up." in why(a_case(a_job(**once))).text
+    assert "after 2 runs and 1 crash: gave up." in why(a_case(a_job(**twice))).text
 
 
 def test_a_tombstone_of_a_dead_job_cannot_be_replayed():

@@ -32,23 +32,40 @@ def events_of(
 ) -> list[TimelineEvent]:
     """Return the events of a job, the earliest first; ``entries`` are given with the newest first."""
     others = [*map(_noted, notes), *map(_acted, reversed(entries))]
+    placed = [(event.at, event) for event in others]
+    # A run begins after the one before it has failed, whatever the clocks of two hosts say.
+    reached = record.enqueued_at
+    for event in _events(record):
+        reached = max(reached, event.at)
+        placed.append((reached, event))
     # Sorting is stable: events of the same microsecond keep their order.
-    return sorted((*others, *_events(record)), key=lambda event: event.at)
+    return [event for _, event in sorted(placed, key=lambda each: each[0])]
 
 
 def _events(record: JobRecord) -> Iterator[TimelineEvent]:
+    """Yield what the job itself went through, each event after those that it came of."""
     yield TimelineEvent(record.enqueued_at, "enqueued", "enqueued")
+    before, last = _around_the_last_claim(record)
+    yield from (_failure(error, record) for error in before)
     if record.state is State.EXECUTING and record.started_at is not None:
         asked = "; it was asked to stop" if record.cancel_requested else ""
         yield TimelineEvent(record.started_at, "started", f"run {record.attempts + 1} started{asked}")
     elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
         yield TimelineEvent(record.started_at, "started", told)
-    yield from (_failure(error, record) for error in record.errors)
+    yield from (_failure(error, record) for error in last)
     if record.finished_at is not None:
         reason = f": {record.reason}" if record.reason else ""
         yield TimelineEvent(record.finished_at, "ended", f"{record.state}{reason}")
     elif record.state is not State.EXECUTING:
         yield TimelineEvent(record.available_at, "due", f"{record.state}, due")
+
+
+def _around_the_last_claim(record: JobRecord) -> tuple[Sequence[RunError], Sequence[RunError]]:
+    """Return the errors of earlier runs, and that of the run which the last claim began, if it has one."""
+    errors, claimed_at = record.errors, record.started_at
+    if claimed_at is None or record.state is State.EXECUTING or not errors or errors[-1].at < claimed_at:
+        return errors, ()
+    return errors[:-1], errors[-1:]
 
 
 _NOTED = {

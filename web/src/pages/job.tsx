@@ -304,7 +304,8 @@ function Facts({ data }: { data: JobAnswer }) {
 }
 
 function Ran({ from, until, at }: { from: string; until: string | null; at: string }) {
-  return <>{format.duration(Math.max(0, (instant(until ?? at) - instant(from)) / 1000))}</>;
+  const seconds = (instant(until ?? at) - instant(from)) / 1000;
+  return <>{seconds < 0.001 ? "less than 1 ms" : format.duration(seconds)}</>; // an instant has no more digits than that
 }
 
 function Errors({ runs }: { runs: RunView[] }) {

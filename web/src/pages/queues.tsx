@@ -78,7 +78,7 @@ export function QueueNotes({ queue }: { queue: QueueView }) {
           Paused{queue.paused_by && ` by ${queue.paused_by}`}
           {queue.paused_at && (
             <>
-              {" "}
+              {" · "}
               <Age at={queue.paused_at} />
             </>
           )}

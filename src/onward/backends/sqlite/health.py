@@ -34,18 +34,18 @@ def of_file(path: Path) -> list[Check]:
     log = wal_size(path)
     too_long = log > connections.WAL_LIMIT
     return [
-        Check(name="file", status="ok", detail=f"{path}, {_mib(path.stat().st_size)}"),
+        Check(name="file", status="ok", detail=f"{path}, {_size(path.stat().st_size)}"),
         Check(
             name="log",
             status="warn" if too_long else "ok",
-            detail=f"write-ahead log of {_mib(log)}"
+            detail=f"write-ahead log of {_size(log)}"
             + (": a process has been reading for so long that it cannot be emptied" if too_long else ""),
             fix=f"fuser -v {path}  # then end the process that reads" if too_long else "",
         ),
         Check(
             name="space",
             status=_enough(free),
-            detail=f"{_mib(free)} free in {path.parent}",
+            detail=f"{_size(free)} free in {path.parent}",
             fix="" if _enough(free) == "ok" else f"du -xh {path.parent} | sort -h | tail",
         ),
     ]
@@ -94,5 +94,5 @@ def _enough(free: int) -> Literal["ok", "warn", "fail"]:
     return "fail" if free < _FREE_TOO_LITTLE else "warn" if free < _FREE_ENOUGH else "ok"
 
 
-def _mib(size: int) -> str:
-    return f"{size / 1024**2:,.1f} MiB"
+def _size(size: int) -> str:
+    return f"{size / 1024**3:,.1f} GiB" if size >= 1024**3 else f"{size / 1024**2:,.1f} MiB"

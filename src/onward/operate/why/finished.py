@@ -75,9 +75,10 @@ def completed(case: Case) -> Reason | None:
         return Reason(code="completed", text=f"It was skipped{when}: {case.record.reason}.", facts=facts)
     took = ""
     if job.started_at is not None and job.finished_at is not None:
-        took = f" after a run of {spoken(max(0, job.finished_at - job.started_at) / 1_000_000)}"
+        length = max(0, job.finished_at - job.started_at)
+        took = f" after a run of {'less than 1 ms' if length < 1000 else spoken(length / 1_000_000)}"
     left = "; only a tombstone of it is left" if job.tombstone else ""
-    return Reason(code="completed", text=f"It has completed{when}{took}{left}.", facts=facts)
+    return Reason(code="completed", text=f"It completed{when}{took}{left}.", facts=facts)
 
 
 def discarded(case: Case) -> Reason | None:
@@ -94,7 +95,7 @@ def discarded(case: Case) -> Reason | None:
     tries = f"{counted(job.attempts, 'run')} and {counted(job.crashes, 'crash', 'crashes')}"
     return Reason(
         code="discarded",
-        text=f"It is dead: {why}{when}, after {tries}.{error}{_like_it(case)}",
+        text=f"It died{when}, after {tries}: {why}.{error}{_like_it(case)}",
         fix=fix.format(id=job.id, again=_again(case)),
         facts={
             "reason": why,

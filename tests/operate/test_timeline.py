@@ -1,0 +1,46 @@
+"""The order in which a job's events are told."""
+
+from datetime import timedelta
+
+from onward import NoDelay, Onward
+from onward.backend import Claim
+from onward.operate.timeline import events_of
+
+
+def kinds(app, job):
+    return [(event.kind, event.text.split(":")[0]) for event in events_of(app.get(job.id))]
+
+
+def failing(app, clock, *, takes):
+    @app.job(max_retries=1, retry=NoDelay())
+    def fail():
+        clock.advance(takes)
+        raise ValueError("no")
+
+    return fail
+
+
+def test_runs_of_the_same_instant_are_told_one_after_the_other(clock):
+    with Onward("memory://", clock=clock) as app:
+        job = failing(app, clock, takes=0).enqueue()
+        app.drain()
+
+        assert [kind for kind, _ in kinds(app, job)] == ["enqueued", "failed", "started", "failed", "ended"]
+        assert [text for _, text in kinds(app, job)][1:4] == ["run 1 failed", "the last run started", "run 2 failed"]
+
+
+def test_runs_that_take_time_are_told_in_the_same_order(clock):
+    with Onward("memory://", clock=clock) as app:
+        job = failing(app, clock, takes=1).enqueue()
+        app.drain()
+
+        assert [kind for kind, _ in kinds(app, job)] == ["enqueued", "failed", "started", "failed", "ended"]
+
+
+def test_a_run_that_goes_on_began_after_the_failure_before_it(clock):
+    with Onward("memory://", clock=clock) as app:
+        job = failing(app, clock, takes=0).enqueue()
+        app.process_once()
+        app.backend.claim(Claim(queues=("default",), owner="elsewhere", lease_for=timedelta(minutes=1)))
+
+        assert [text for _, text in kinds(app, job)] == ["enqueued", "run 1 failed", "run 2 started"]
