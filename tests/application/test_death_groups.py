@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from onward import Discard, Onward
@@ -144,7 +145,7 @@ def test_a_job_that_is_gone_meanwhile_leaves_a_group_without_its_end(jobs, monke
 
 
 def test_a_store_that_keeps_no_groups_says_so(jobs, monkeypatch):
-    capabilities = type("Few", (), {"groups_deaths": False})()
+    capabilities = msgspec.structs.replace(jobs.backend.capabilities, groups_deaths=False)
     monkeypatch.setattr(type(jobs.backend), "capabilities", capabilities)
 
     with pytest.raises(Unsupported, match="does not group dead jobs"):
