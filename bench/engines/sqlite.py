@@ -15,6 +15,7 @@ TITLE = "SQLite"
 PACKAGES = ("huey", "litequeue", "flexiq", "quebec")
 
 IN_PROCESS, WORKER, RAW = "onward", "onward worker, 2 processes", "raw SQLite"
+ONE_PROCESS = "onward worker, 1 process"
 SIGNED, SIGNED_TOO = "onward, signed", "processing, signed and not"
 PEERS = PACKAGES
 RETRYING = ("huey", "flexiq", "quebec")  # litequeue has no retries
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     raw = Contender(RAW, "raw_sqlite", PYTHON, RAW_MOVE)
     peers = [Contender(name, f"{name}_sqlite", options.peers) for name in PEERS]
     workers = [
-        Contender("onward worker, 1 process", "onward_worker", PYTHON, ("1 process",)),
+        Contender(ONE_PROCESS, "onward_worker", PYTHON, ("1 process",)),
         Contender(WORKER, "onward_worker", PYTHON, ("2 processes",)),
     ]
     everybody = [onward, *workers, raw, *peers]
@@ -83,22 +84,23 @@ def figures(results: dict[str, Any]) -> list[Figure]:
         (
             "In a program: no-op processing beside the faster of huey and litequeue",
             beside(done, IN_PROCESS, PEERS[:2]),
-            6.0,
+            12.0,
         ),
         (f"In a program: no-op processing beside {loop}", beside(done, IN_PROCESS, [RAW]), 0.5),
-        ("Two processes: no-op processing beside the fastest peer", beside(done, WORKER, PEERS), 6.0),
+        ("Two processes: no-op processing beside the fastest peer", beside(done, WORKER, PEERS), 12.0),
         (f"Two processes: no-op processing beside {loop}", beside(done, WORKER, [RAW]), 0.5),
+        ("Two processes: no-op processing beside one process", beside(done, WORKER, [ONE_PROCESS]), 1.0),
         (
             "Two processes: fail once, then succeed, beside the fastest peer",
             beside(measures["fail once, then succeed"], WORKER, RETRYING),
             15.0,
         ),
-        ("Enqueue one by one beside a raw durable insert", beside(single, IN_PROCESS, [RAW]), 0.8),
+        ("Enqueue one by one beside a raw durable insert", beside(single, IN_PROCESS, [RAW]), 0.85),
         ("Bulk enqueue beside raw bulk inserts", beside(measures["bulk enqueue"], IN_PROCESS, [RAW]), 0.5),
         (
             "Enqueue from 16 threads beside one",
             middle([many[IN_PROCESS] / one[IN_PROCESS] for many, one in crowd]),
-            4.0,
+            5.0,
         ),
         ("In a program: pick-up p50, the fastest peer's beside ours", sooner(pickup, IN_PROCESS, PEERS[:2]), 1.0),
         ("Two processes: pick-up p50, the fastest peer's beside ours", sooner(pickup, WORKER, PEERS), 1.0),
