@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import picture
 from bench.measure import middle
 from bench.rounds import quantiles
 
@@ -31,7 +32,11 @@ def write(engines: Mapping[str, Any], results: dict[str, Any], docs: Path) -> No
     lines = ["# Benchmarks", "", about]
     for name, engine in engines.items():
         if name in results:
-            lines += ["", f"## {engine.TITLE}", "", *_lines(engine, results[name])]
+            file, title = picture.file_name(name), f"What was measured on {engine.TITLE}"
+            drawn = picture.draw(title, results[name]["measures"], engine.PACKAGES)
+            (docs / "assets" / file).write_text(drawn)
+            shown = f"![{title}](assets/{file})"
+            lines += ["", f"## {engine.TITLE}", "", *_lines(engine, results[name], shown)]
     (docs / PAGE).write_text("\n".join(lines) + "\n")
 
 
@@ -43,9 +48,9 @@ def figures(engine: Any, results: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _lines(engine: Any, results: dict[str, Any]) -> list[str]:
+def _lines(engine: Any, results: dict[str, Any], shown: str) -> list[str]:
     lines = [_conditions(results), "", engine.fairness(results), "", *figures(engine, results)]
-    lines += ["", f"### What was measured on {engine.TITLE}", ""]
+    lines += ["", f"### What was measured on {engine.TITLE}", "", shown, ""]
     for title, rows in results["measures"].items():
         if title == "pick-up":
             continue
