@@ -15,7 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import beanstalkd, counters, flows, growth, limits, mariadb, plain_turns, postgres, redis, sqlite
+from bench.engines import (
+    beanstalkd,
+    counters,
+    flows,
+    growth,
+    limits,
+    mariadb,
+    plain_turns,
+    postgres,
+    redis,
+    sqlite,
+    steps,
+)
 from bench.rounds import say
 
 ENGINES: dict[str, Any] = {
@@ -31,6 +43,8 @@ ENGINES: dict[str, Any] = {
     "flows on sqlite": flows.ON_SQLITE,
     "flows on postgres": flows.ON_POSTGRES,
     "counters on sqlite": counters.ON_SQLITE,
+    "steps on sqlite": steps.ON_SQLITE,
+    "steps on postgres": steps.ON_POSTGRES,
     "growth on sqlite": growth.ON_SQLITE,
     "growth on postgres": growth.ON_POSTGRES,
     "growth on redis": growth.ON_REDIS,
