@@ -16,8 +16,8 @@ for module in ("broker_workers", "contention", "forking", "restarting", "sweepin
     pytest.register_assert_rewrite(f"tests.backends.{module}")
 pytest.register_assert_rewrite("tests.web.browser.watched")
 pytest_plugins = [
-    *("tests.collecting", "tests.ignored_signals", "tests.run_again", "tests.scheduling", "tests.slowest"),
-    "tests.standstill",
+    *("tests.collecting", "tests.ignored_signals", "tests.pairs", "tests.run_again", "tests.scheduling"),
+    *("tests.slowest", "tests.standstill"),
 ]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.

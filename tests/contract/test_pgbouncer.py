@@ -32,6 +32,7 @@ def clients(server, pooler):
 
 
 @pytest.mark.promise("F30")
+@pytest.mark.second_of_a_pair("PostgreSQL 15 behind a pooler")
 class TestPgBouncer(BackendContract):
     @pytest.fixture
     def url(self, server):

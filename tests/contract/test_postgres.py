@@ -1,19 +1,15 @@
 """The PostgreSQL backend keeps the contract, through one client and through two.
 
-On the newest server; the old one is asked the whole of it through a pooler (test_pgbouncer), and in `make proof` here, too.
+On the newest server; the old one is asked through a pooler (test_pgbouncer), and in `make proof` here, too (tests/pairs.py).
 """
 
-import os
 from contextlib import closing
 
 import psycopg
 import pytest
 
 from onward.testing.contract import BackendContract
-from tests.servers.postgres import VERSIONS
 from tests.servers.stores import WarmClients, emptied
-
-ASKED = VERSIONS if os.environ.get("HYPOTHESIS_PROFILE") == "proof" else VERSIONS[-1:]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +18,6 @@ def clients(postgres):
         yield clients
 
 
-@pytest.mark.parametrize("postgres", ASKED, ids=lambda version: f"pg{version}", indirect=True, scope="session")
 class TestPostgres(BackendContract):
     @pytest.fixture
     def url(self, postgres):
