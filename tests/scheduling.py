@@ -29,6 +29,7 @@ BY_FILE = (  # what a file makes takes seconds, its tests together no minute
     "tests/backends/mysql/test_queries.py",
     "tests/backends/postgres/test_queries.py",
     "tests/backends/sqlite/test_queries.py",
+    "tests/base/test_wording.py",
     "tests/cli/test_why.py",
     "tests/deploy/",
     "tests/packaging/",

@@ -1,6 +1,8 @@
-"""Any cell of a flow or a node holds any value: its members end all the same, and so do other flows and plain jobs."""
+"""Any cell of a flow or a node holds any value: its members end all the same, and so do other flows and plain jobs.
 
-import itertools
+`make test` takes a few values for each cell, `make proof` all of them, as in test_cells.
+"""
+
 from contextlib import closing, suppress
 
 import pytest
@@ -14,6 +16,7 @@ from onward.testing.contract.builders import a_lease
 from onward.testing.contract.flow_stage import FlowStage, Part, ack
 from tests.damage.cells import Cell, MariaDBCells, PostgresCells, SqliteCells
 from tests.damage.corpus import HOSTILE
+from tests.damage.test_cells import chosen
 
 STORES = {
     "sqlite": (SqliteBackend, SqliteCells),
@@ -32,15 +35,15 @@ TABLES = {
     [(store, table) for store, tables in TABLES.items() for table in tables],
     indirect=["store"],
 )
-def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report):
+def test_a_damaged_flow_keeps_no_other_job_from_ending(store, table, report, scale):
     kind, open_cells = STORES[store.url().partition(":")[0]]
     with closing(kind.from_url(store.url())) as backend:
         backend.connect()
     cells = open_cells(store)
     taken = []
-    for column, value in itertools.product(cells.columns(table), HOSTILE.values()):
+    for column, name in chosen(cells.columns(table), scale):
         with closing(kind.from_url(store.url())) as backend:  # one that has not just looked for damage
-            taken.append(_damage(backend, cells, Cell(table, column), value))
+            taken.append(_damage(backend, cells, Cell(table, column), HOSTILE[name]))
             backend.empty()
     refused = taken.count(False)
     report(f"{table}: {len(taken)} values, {refused} refused by the store, no other job kept from ending")

@@ -7,7 +7,7 @@ import pytest
 from onward.backends.mysql import MySQLBackend
 from tests.model.machines import compare_with_model
 
-FAST = {"max_examples": 25, "stateful_step_count": 40}
+FAST = {"max_examples": 15, "stateful_step_count": 40}
 PROOF = {"max_examples": 2_000, "stateful_step_count": 60}
 
 

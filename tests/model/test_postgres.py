@@ -9,7 +9,7 @@ from tests.model.machines import compare_with_model
 from tests.servers.stores import emptied
 
 # A server is asked over a socket and commits to a disk: a story takes ten times as long as one of a file.
-FAST = {"max_examples": 40, "stateful_step_count": 40}
+FAST = {"max_examples": 25, "stateful_step_count": 40}
 PROOF = {"max_examples": 2_000, "stateful_step_count": 60}
 
 

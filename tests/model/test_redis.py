@@ -9,7 +9,7 @@ from tests.model.machines import compare_with_model
 from tests.servers.redis import emptied
 
 # A server is asked over a socket: a story takes several times as long as one of a file.
-FAST = {"max_examples": 60, "stateful_step_count": 40}
+FAST = {"max_examples": 30, "stateful_step_count": 40}
 PROOF = {"max_examples": 4_000, "stateful_step_count": 60}
 
 

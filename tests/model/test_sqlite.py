@@ -9,7 +9,7 @@ import pytest
 from onward.backends.sqlite import SqliteBackend
 from tests.model.machines import compare_with_model
 
-FAST = {"max_examples": 130, "stateful_step_count": 40}  # every commit waits for the disk
+FAST = {"max_examples": 60, "stateful_step_count": 40}  # every commit waits for the disk
 
 
 @pytest.mark.timeout(3_600)
