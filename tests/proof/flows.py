@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from onward import Onward
 from onward.backend import FlowRow, Query, StoredJob
 from onward.errors import BackendUnavailable
+from onward.flow.graph import NodeState
 from onward.job.membership import When
 from onward.job.states import State
 from onward.testing.machine.model_flows import state_of_waiting
@@ -29,7 +30,7 @@ from tests.proof.flow_shop import GROWN, Shop, shop
 from tests.proof.kills import Fleets
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 
-__all__ = ["of_processes_under_fire"]
+__all__ = ["Flow", "Judge", "Lines", "of_processes_under_fire"]
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ _MIX = {"succeed": 860, "slow": 60, "fail": 50, "stumble": 28, "crash": 2}
 
 
 @dataclass
-class _Flow:
+class Flow:
     """A flow that was enqueued, what its jobs do, and what people did to it."""
 
     id: str
@@ -56,22 +57,33 @@ class _Flow:
     stops: bool
     hit: bool = False  # a job of it was cancelled
     cancelled: bool = False
-    retried: bool = False
+    retried_at: int | None = None  # how many lines the log had then
+    completed_before: frozenset[str] = frozenset()  # nodes that a retry left as they were
+
+    @property
+    def retried(self) -> bool:
+        return self.retried_at is not None
+
+    def note_retry(self, row: FlowRow, lines: int) -> None:
+        """Note what is to stay as it is: a retry runs nothing again that has completed, whatever comes before it now."""
+        self.retried_at = lines
+        self.completed_before = frozenset(node.name for node in row.nodes if node.state is NodeState.COMPLETED)
 
 
 @dataclass
-class _Lines:
+class Lines:
     """What the runs wrote: where in the file, by job and delivery."""
 
     begun: dict[tuple[str, int], int] = field(default_factory=dict)
     ended: dict[tuple[str, int], int] = field(default_factory=dict)
     runs: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)  # beginning of each job
+    last: dict[str, int] = field(default_factory=dict)
     results: dict[tuple[str, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     begun_twice: int = 0
 
     @classmethod
-    def read(cls, log: Path) -> _Lines:
+    def read(cls, log: Path) -> Lines:
         lines = cls()
         for place, line in enumerate(log.read_text().splitlines()):
             sign, job_id, delivery, *more = line.split()
@@ -80,6 +92,7 @@ class _Lines:
                 lines.begun_twice += run in lines.begun
                 lines.begun[run] = place
                 lines.first.setdefault(job_id, place)
+                lines.last[job_id] = place
                 lines.runs[job_id] += 1
             elif sign == "-":
                 lines.ended[run] = place
@@ -109,11 +122,11 @@ def of_processes_under_fire(
                 people.meddle()
                 tell(len(people.flows))
             stuck = people.wait(tell)
-            people.retry_some()
+            people.retry_some(log)
             stuck += people.wait(tell)
             fleets.stop()
         alarms = _alarms(errors, backend)
-        ledger = _Judge(backend, people.flows, _Lines.read(log)).ledger(scheme_of(url))
+        ledger = Judge(backend, people.flows, Lines.read(log)).ledger(scheme_of(url))
     ledger.figures.update({**fleets.faults, "kills of servers": len(servers), "seconds": time.monotonic() - begun})
     ledger.flaws.update({"flows stuck": stuck, "alarms of the net": alarms})
     ledger.errors.extend(damage_of(url))
@@ -124,7 +137,7 @@ class _People:
     """Those who enqueue flows, cancel some of them or a job of them, and retry some that failed."""
 
     def __init__(self, client: Onward, backend: Any, dice: random.Random) -> None:
-        self.flows: list[_Flow] = []
+        self.flows: list[Flow] = []
         self._client = client
         self._calls: Shop = shop(client)
         self._backend = backend
@@ -152,10 +165,11 @@ class _People:
             other.hit = True
             _persist(lambda: self._backend.cancel([self._dice.choice(sorted(other.does))], "not wanted"))
 
-    def retry_some(self) -> None:
+    def retry_some(self, log: Path) -> None:
         """Retry a tenth of the flows: what failed fails again, what was cancelled runs now, what has run does not."""
         for flow in self._dice.sample([flow for flow in self.flows if not flow.hit], len(self.flows) // 10):
-            flow.retried = True
+            row = _persist(lambda: self._backend.flow(flow.id))  # noqa: B023
+            flow.note_retry(row, len(log.read_bytes().splitlines()))
             _persist(lambda: self._backend.retry_flow(flow.id))  # noqa: B023
 
     def wait(self, tell: Tell) -> int:
@@ -169,7 +183,7 @@ class _People:
         return 0
 
 
-def _a_random_flow(client: Onward, calls: Shop, dice: random.Random) -> tuple[_Flow, list[Any]]:
+def _a_random_flow(client: Onward, calls: Shop, dice: random.Random) -> tuple[Flow, list[Any]]:
     """Build a flow of up to fifty jobs, whose last node comes after all others, either way."""
     stops = dice.random() < 0.1
     flow = client.flow("under-fire", stop_on_failure=stops)
@@ -191,7 +205,7 @@ def _a_random_flow(client: Onward, calls: Shop, dice: random.Random) -> tuple[_F
     sealed = flow.sealed()
     ids = [each.id for each in sealed]
     growers = {each.id: "grown" for each in sealed if each.node == "growing"}
-    return _Flow(flow.id, dict(zip(ids, [*kinds, "last"], strict=True)), growers, stops), sealed
+    return Flow(flow.id, dict(zip(ids, [*kinds, "last"], strict=True)), growers, stops), sealed
 
 
 def _alarms(errors: Path, backend: Any) -> int:
@@ -218,12 +232,12 @@ def _persist(act: Callable[[], T]) -> T:
 
 
 @dataclass
-class _Judge:
+class Judge:
     """Compares the rows of every flow with the rules, and with what its runs wrote."""
 
     backend: Any
-    flows: list[_Flow]
-    lines: _Lines
+    flows: list[Flow]
+    lines: Lines
     flaws: Counter[str] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -235,7 +249,7 @@ class _Judge:
                 continue
             self.seen[f"flows {row.state}"] += 1
             jobs = {node.name: self._members(row, node.name) for node in row.nodes}
-            self._check_nodes(row, jobs)
+            self._check_nodes(flow, row, jobs)
             self._check_order(flow, row, jobs)
             self._check_jobs(flow, row, jobs)
             self._check_last(flow, jobs)
@@ -268,13 +282,17 @@ class _Judge:
         self.seen["most crashes of a job"] = max(self.seen["most crashes of a job"], *(job.crashes for job in found), 0)
         return found
 
-    def _check_nodes(self, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
-        """Every node is what the rules make of those before it, and of its own jobs."""
+    def _check_nodes(self, flow: Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
+        """Every node is what the rules make of those before it, and of its own jobs; or completed before a retry.
+
+        What comes before such a node may have failed then, and completed since: it ran when it should.
+        """
         states = {node.name: node.state.value for node in row.nodes}
         for node in row.nodes:
             failed = any(job.state is not State.COMPLETED for job in jobs[node.name])
             opened = state_of_waiting(node.when, [states[name] for name in node.after])
             expected = opened if opened != "open" else "failed" if failed else "completed"
+            expected = "completed" if node.name in flow.completed_before else expected
             if states[node.name] != expected:
                 self.flaws["nodes against the rules"] += 1
                 of_jobs = Counter(job.state.value for job in jobs[node.name])
@@ -283,7 +301,7 @@ class _Judge:
                     *(row.id, node.name, node.when, node.after, states[node.name], expected, dict(of_jobs), states),
                 )
 
-    def _check_order(self, flow: _Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
+    def _check_order(self, flow: Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
         """No job began before the last run of each that it comes after had ended.
 
         In a flow that was retried, what waits for an end of either kind may have run before what failed runs again.
@@ -292,7 +310,10 @@ class _Judge:
         for node in row.nodes:
             begun = [self.lines.first[job.id] for job in jobs[node.name] if job.id in self.lines.first]
             if states[node.name] in ("passed_over", "skipped"):
-                self.flaws["jobs of nodes that never opened, begun"] += len(begun)
+                last = [self.lines.last[job.id] for job in jobs[node.name] if job.id in self.lines.last]
+                self.flaws["jobs of nodes that never opened, begun"] += sum(
+                    place >= (flow.retried_at or 0) for place in last
+                )
             if not begun or (flow.retried and node.when != "succeeded"):
                 continue
             before = [job for name in node.after for job in jobs[name] if job.state is not State.CANCELLED]
@@ -300,7 +321,7 @@ class _Judge:
             # One without a line never ran.
             self.flaws["jobs begun too early"] += any(end is None or end > min(begun) for end in ends)
 
-    def _check_jobs(self, flow: _Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
+    def _check_jobs(self, flow: Flow, row: FlowRow, jobs: dict[str, list[StoredJob]]) -> None:
         """Every job ended as it was told to, unless its node never opened or a person came between."""
         never = {node.name for node in row.nodes if node.state.value in ("passed_over", "skipped")}
         known = {job.id for found in jobs.values() for job in found}
@@ -315,7 +336,7 @@ class _Judge:
                     reasons = job.attempts + job.crashes + job.interruptions
                     self.flaws["run twice without a cause"] += self.lines.runs[job.id] > reasons
 
-    def _check_last(self, flow: _Flow, jobs: dict[str, list[StoredJob]]) -> None:
+    def _check_last(self, flow: Flow, jobs: dict[str, list[StoredJob]]) -> None:
         """The last job ran once, with all results; jobs that add others have added them once."""
         (last,) = jobs[_LAST]
         if last.state is State.COMPLETED:
