@@ -402,6 +402,34 @@ class TestDamage:
 
         self.check(open_backend(), clock, spoil)
 
+    @pytest.mark.parametrize("settle", [ack, abandon])
+    def test_what_a_turn_ended_before_its_claim_broke_off_is_looked_at(self, backend, clock, raw, caplog, settle):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(after="a"), c=Part(after="a", when="failed"))
+        leases = stage.claim("a")
+        for lease in leases:
+            raw.lpush(f"{P}ready:other", "nonsense")
+
+            with suppress(BackendError):
+                backend.turn(a_turn(settle(lease), claim=a_claim(queues=("other",))))
+
+            raw.delete(f"{P}ready:other")
+
+        broken_off = [each for each in caplog.messages if "ready:other was renamed" in each]
+        assert len(broken_off) == len(leases)
+        states = {"a": "failed", "b": "passed_over", "c": "open"}
+        assert stage.states() == (states if settle is abandon else {"a": "completed", "b": "open", "c": "skipped"})
+        assert "should have gone on before" not in caplog.text
+
+    def test_a_failure_that_no_script_has_noted_counts(self, backend, clock, raw):
+        stage = FlowStage(backend, clock, a=Part(2), b=Part(after="a"), c=Part(after="a", when="failed"))
+        first, second = stage.claim("a")
+        noted = raw.hget(key(stage, "flow"), "=a")
+        backend.settle([abandon(first)])
+        raw.hset(key(stage, "flow"), "=a", noted)
+        backend.settle([ack(second)])
+
+        assert stage.states() == {"a": "failed", "b": "passed_over", "c": "open"}
+
     def check(self, backend, clock, spoil):
         damaged = FlowStage(backend, clock, a=Part(2), b=Part(after="a"))
         healthy = FlowStage(backend, clock, a=Part(), b=Part(after="a"))

@@ -268,7 +268,7 @@ local is_whole, problem = pcall(function()
   end
 end)
 -- The leases are written: whatever a flow holds, this turn answers.
-if is_whole and not pcall(flows.look, now) then damaged[#damaged + 1] = 'flows' end
+if not pcall(is_whole and flows.look or flows.look_all_the_same, now) then damaged[#damaged + 1] = 'flows' end
 flush_counts()
 wake()
 if not is_whole then error(problem) end

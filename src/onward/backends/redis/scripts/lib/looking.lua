@@ -56,7 +56,11 @@ do
         if node.when == 'succeeded' and node.todo < TODO.REVIVE then node.todo, node.cursor = TODO.SWEEP, '' end
       end
     end
-    local function has_live(node) return node.todo >= TODO.REVIVE or exists(P .. 'members:' .. flows.place_of(node)) end
+    local function has_live(node)
+      if node.todo >= TODO.REVIVE or exists(P .. 'members:' .. flows.place_of(node)) then return true end
+      node.failed = node.failed or has_failed(node)  -- a script that was broken off did not note it
+      return false
+    end
     local changed = graph.advance(flow.nodes, has_live, flow.state.closed)
     for place, state in pairs(changed) do
       local node = flow.nodes[place]
@@ -220,6 +224,16 @@ do
       end
     end
     flows.touched, flows.forced = {}, {}
+  end
+
+  -- The same in a script that was broken off: by what it has written, and not by what it wanted to.
+  function flows.look_all_the_same(now)
+    forget_unwritten()
+    jobs, raws, flows.forced = {}, {}, {}
+    for id, nodes in pairs(flows.touched) do
+      for name in pairs(nodes) do nodes[name] = has_failed({flow = id, name = name}) end
+    end
+    flows.look(now)
   end
 
   -- Let nodes, by name, of which jobs are replayed, and those behind them, go by the rules anew, and look.  `todo`: what is

@@ -73,6 +73,10 @@ local function flush()
   to_mark = {}
 end
 
+local function forget_unwritten()
+  zsets, hashes, sets, to_mark = {}, {}, {}, {}
+end
+
 -- After any removal, even of nothing, a server whose memory is full lets the rest of a script write.
 local function even_if_full()
   redis.call('DEL', P .. 'nothing')
