@@ -650,25 +650,27 @@ WITH gone AS (
 SELECT count(*) FROM finished;
 
 -- name: complete_members
--- `complete` where all are members of flows: what those behind them may read is kept, and the answer is their nodes.
+-- `complete` where all are members of flows: what those behind them may read is kept, and the answer is how many by node.
 WITH gone AS (
     DELETE FROM onward_jobs
      WHERE id = ANY (cast(:ids AS text[]))
        AND ((id, delivery) IN (SELECT * FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])))) IS TRUE
        AND owner IS NOT DISTINCT FROM :owner AND state IS NOT DISTINCT FROM 'executing'
     RETURNING *
+), finished AS (
+    INSERT INTO onward_finished (
+           id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, lane, cost, flow, node, progress, sealed)
+    SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
+           max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
+           idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, progress,
+           CASE WHEN cast(:keep AS boolean) OR (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE
+                THEN sealed END
+      FROM gone
+    RETURNING flow, node
 )
-INSERT INTO onward_finished (
-       id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
-       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, lane, cost, flow, node, progress, sealed)
-SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
-       max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
-       idempotency_key, idempotency_ttl, single_instance, lane, cost, flow, node, progress,
-       CASE WHEN cast(:keep AS boolean) OR (SELECT true FROM onward_flows WHERE onward_flows.id = flow LIMIT 1) IS TRUE
-            THEN sealed END
-  FROM gone
-RETURNING flow, node;
+SELECT flow, node, count(*) FROM finished GROUP BY flow, node;
 
 -- name: evidence
 -- What is known of settlements that match no lease: the record of the run, the finished job, a live one.

@@ -112,9 +112,9 @@ class Settling:
         if not self._members:
             count: int = reply.value()
             return count
-        places = reply.rows()
-        touch(self._tx.touched, places)
-        return len(places)
+        ended = reply.rows()
+        touch(self._tx.touched, ((flow, node) for flow, node, _ in ended))
+        return sum(count for _, _, count in ended)
 
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}

@@ -33,6 +33,7 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     id: str
     token: int
     length: int  # of the sealed bytes
+    member: int = 0
     attempts: int | None = None  # None: it is claimed for the first time, and has no keys
     crashes: int = 0
     interruptions: int = 0
@@ -42,7 +43,6 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
     idempotency_key: str | None = None
     idempotency_ttl: int = 0
     single_instance: str | None = None
-    member: int = 0
     queue: str = ""
     started_at: int = 0
     sealed: bytes = b""
@@ -246,7 +246,7 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
     leases = []
     for job in jobs:
         envelope = Sealed(job.id, job.queue, job.sealed)
-        if job.attempts is None and job.lane is None:  # most, and a value that is given costs more than one that is not
+        if job.attempts is None and job.lane is None and not job.member:  # most, and a value that is given costs more than one that is not
             lease = Lease(
                 envelope=envelope, token=job.token, owner=owner, expires_at=expires_at, claimed_at=job.started_at
             )
@@ -260,6 +260,7 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
                 expires_at=expires_at,
                 claimed_at=job.started_at,
                 lane=job.lane,
+                member=bool(job.member),
             )
             leases.append(lease)
             continue

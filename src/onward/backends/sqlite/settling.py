@@ -196,11 +196,9 @@ class _Ended:
             return False
         if end.to == "discarded":
             tx.run("name_deaths", (tokens,))
-        if not self.members:
-            return tx.run("leave", (tokens, end.owner)) == self.count
-        left = tx.rows("leave_members", (tokens, end.owner))
-        touch(tx.touched, left)
-        return len(left) == self.count
+        if self.members:
+            touch(tx.touched, tx.rows("places_of", (tokens,)))
+        return tx.run("leave", (tokens, end.owner)) == self.count
 
 
 class Moves:
