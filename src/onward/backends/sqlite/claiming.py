@@ -246,7 +246,7 @@ def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) 
     leases = []
     for job in jobs:
         envelope = Sealed(job.id, job.queue, job.sealed)
-        if job.attempts is None and job.lane is None and not job.member:  # most, and a value that is given costs more than one that is not
+        if job.attempts is None and job.lane is None and not job.member:  # most, and a value that is given costs more
             lease = Lease(
                 envelope=envelope, token=job.token, owner=owner, expires_at=expires_at, claimed_at=job.started_at
             )
