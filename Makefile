@@ -55,6 +55,7 @@ TWO_AT_A_TIME := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync
 
 check-types:
 	$(BIN)/mypy
+	$(BIN)/python -m tools.public_types
 
 check-site:
 	$(BIN)/zensical build --strict

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
+from onward.operate.composing import ComposesJobs
 from onward.operate.steering import SteersJobs
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from onward.job.context import AsyncJobContext, JobContext
     from onward.job.definition import JobOptions, UsingOptions
     from onward.job.hooks import AroundHook, Only
+    from onward.operate.declarations import Declarations
     from onward.operate.deploy.problem import DeployReport
     from onward.operate.flows import FlowControl
     from onward.telemetry import Event, Metrics, Telemetry
@@ -53,7 +55,7 @@ H = TypeVar("H", bound="AroundHook")
 S = TypeVar("S", bound="Stamp")
 
 
-class Onward(SteersJobs):
+class Onward(ComposesJobs, SteersJobs):
     """An application: its jobs, its store and its settings.
 
     Making one reaches no server and creates no file: the first use of the store does, or `connect`.
@@ -85,8 +87,8 @@ class Onward(SteersJobs):
         self.metrics: Metrics = producer.metrics
         self.telemetry: Telemetry = producer.telemetry
         self.flows: FlowControl = producer.flows
-        self.flow, self.chain, self.batch = producer.flows.flow, producer.flows.chain, producer.flows.batch
-        self.schedule, self._handles, self._closed = producer.declarations.declare, producer.handles, False
+        self._declarations: Declarations = producer.declarations
+        self._handles, self._closed = producer.handles, False
 
     @property
     def _operators(self) -> Operators:

@@ -124,10 +124,10 @@ class JobContext:
         self._steps: StepsOfRun | None = None
         self.make_flow: Callable[[JobContext], Any] | None = None  # set by the worker for a member of a flow
         self._flow: Any = None
-        self.in_transaction = False
+        self.in_transaction: bool = False
         self._attend: Callable[[int], None] | None = None
         self.scheduled_for = None
-        self.alone = False  # whether the job has a process of its own: then that whole process group is ended
+        self.alone: bool = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
         self.open_completion: OpenCompletion | None = None  # until the handler has ended

@@ -30,7 +30,7 @@ class Retry(Signal):
 
     def __init__(self, after: Duration, message: str = "asked to be retried") -> None:
         super().__init__(message)
-        self.after = seconds(after, "Retry(after)")
+        self.after: float = seconds(after, "Retry(after)")
 
 
 class Snooze(Signal):
@@ -38,7 +38,7 @@ class Snooze(Signal):
 
     def __init__(self, delay: Duration, message: str = "snoozed") -> None:
         super().__init__(message)
-        self.delay = max(1.0, seconds(delay, "Snooze(delay)"))
+        self.delay: float = max(1.0, seconds(delay, "Snooze(delay)"))
 
 
 class Throttle(Snooze):
@@ -59,4 +59,4 @@ class Discard(Signal):
 
     def __init__(self, reason: str = "discarded by its handler") -> None:
         super().__init__(reason)
-        self.reason = str(reason)  # an exception is often passed on as the reason
+        self.reason: str = str(reason)  # an exception is often passed on as the reason

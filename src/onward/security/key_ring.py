@@ -80,8 +80,8 @@ class KeyRing:
     __slots__ = ("keys", "path")
 
     def __init__(self, keys: Sequence[Key], *, path: Path | None = None) -> None:
-        self.keys = tuple(keys)
-        self.path = path  # of the file it was read from
+        self.keys: tuple[Key, ...] = tuple(keys)
+        self.path: Path | None = path  # of the file it was read from
         ids = [key.id for key in self.keys]
         for key_id in ids:
             if ids.count(key_id) > 1:

@@ -180,7 +180,7 @@ class Telemetry:
     def __init__(self) -> None:
         self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
         self._heard: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
-        self.dropped = 0
+        self.dropped: int = 0
         self._complaints: Counter[str] = Counter()
         self._begin_anew()
         forks.call_in_child(self._begin_anew)

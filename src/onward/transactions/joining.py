@@ -60,7 +60,7 @@ class Joins:
         self._backend = backend
         self._client = client
         self._handles = handles
-        self.connected = False
+        self.connected: bool = False
 
     def connect(self) -> None:
         """Make the tables before the first job joins: the caller's connection does not make them."""
