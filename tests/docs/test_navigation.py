@@ -46,3 +46,16 @@ def test_every_decision_is_in_the_list_of_decisions():
     listed = (_DOCS / "decisions/index.md").read_text()
 
     assert [page.name for page in sorted((_DOCS / "decisions").glob("0*.md")) if f"({page.name})" not in listed] == []
+
+
+def test_every_claim_of_the_comparison_rests_on_a_link_or_says_that_none_was_found():
+    table = (_DOCS / "index.md").read_text().split("## Beside others")[1].split("\n\n")[2]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+    assert [row[0].split("**")[1] for row in rows] == [
+        *("Onward", "Celery", "RQ", "Dramatiq", "Huey", "Procrastinate", "Oban")
+    ]
+    assert {len(row) for row in rows} == {len(head)}
+    assert [
+        cell for row in rows for cell in row[1:] if "](" not in cell and "][" not in cell and cell != "none found"
+    ] == []
