@@ -81,6 +81,6 @@ def pytest_testnodedown(node, error):
 
 def pytest_terminal_summary(terminalreporter, config):
     if left := config.stash[_left]:
-        told = ", ".join(f"{count:,} tests on {name}" for name, count in sorted(left.items()))
+        told = ", ".join(f"{count:,} test{'s' * (count > 1)} on {name}" for name, count in sorted(left.items()))
         terminalreporter.section("left to `make proof`")
         terminalreporter.write_line(f"{told}: the same code passed on the first server of the pair")
