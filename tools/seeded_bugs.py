@@ -3337,6 +3337,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/web/test_roles.py::test_a_person_of_one_queue_sees_and_changes_no_other",),
     ),
     Mutant(
+        "M470",
+        "a bulk act goes on when the browser that asked for it is gone",
+        (Edit(f"{WEB}/asgi.py", "while not gone.done():", "while True:"),),
+        ("tests/web/test_hosts.py::test_a_connection_that_is_cut_stops_the_act_after_the_batch[bare]",),
+    ),
+    Mutant(
         "M378",
         "events that were dropped in a minute are told in the next one, too",
         (Edit(f"{OPERATE}/series/sampling.py", "get(_DROPPED, 0)", "get(_DROPPED, 0) and self._events_dropped()"),),

@@ -1,7 +1,7 @@
 """Take the pictures of the dashboard that the documentation shows: a real browser, a busy store, both colour schemes.
 
     python -m tools.web_pictures            writes docs/assets/dashboard-*.png
-    python -m tools.web_pictures FOLDER     every page in both schemes and both widths, empty and busy, to look at
+    python -m tools.web_pictures FOLDER     every page in both schemes and both widths, empty, busy, and with its store away
 
 Pictures are of the moment they are taken: no check compares them.
 """
@@ -18,14 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onward.cli.listening import bound
 from onward.cli.web_server import WebAddress, dashboard_of, new_token, serving
 from tests.servers.chromium import chromium
+from tests.servers.redis import redis_server
 from tools.busy_store import Seen, Shop, fill
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-ASSETS = Path(__file__).parents[1] / "docs" / "assets"
+ROOT = Path(__file__).parents[1]
+ASSETS = ROOT / "docs" / "assets"
 WIDTHS = {1280: 800, 390: 844}
 SCHEMES = ("light", "dark")
+# Where this repository lies is nobody's concern: tracebacks name another folder.
+_MOVES = """([from, to]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(from, to);
+}"""
 
 
 class Picture(NamedTuple):
@@ -88,6 +95,7 @@ def _take(page: Page, address: str, path: str, file: Path, *, whole: bool) -> No
     page.goto(address.partition("#")[0] + path)
     page.get_by_role("heading", level=1).first.wait_for()
     page.wait_for_load_state("networkidle")
+    page.evaluate(_MOVES, [f"{ROOT}/tools/busy_store.py", "/srv/shop/orders.py"])
     page.screenshot(path=file, full_page=whole)
 
 
@@ -116,9 +124,9 @@ def take_for_docs(folder: Path) -> list[Path]:
 
 
 def take_all(folder: Path) -> list[Path]:
-    """Take every page, of a busy store and of an empty one, to be looked at."""
+    """Take every page to be looked at: of a busy store, of an empty one, and of one that has gone away."""
     folder.mkdir(parents=True, exist_ok=True)
-    taken = []
+    taken = _take_away(folder)
     with tempfile.TemporaryDirectory() as place, chromium() as browser:
         stores = {"empty": f"sqlite:///{place}/empty.db", "busy": f"sqlite:///{place}/busy.db"}
         seen = fill(stores["busy"], series=True)
@@ -130,6 +138,28 @@ def take_all(folder: Path) -> list[Path]:
                             file = folder / f"{store}-{name}-{scheme}-{width}.png"
                             _take(page, address, path, file, whole=True)
                             taken.append(file)
+    return taken
+
+
+def _take_away(folder: Path) -> list[Path]:
+    """Take every page after the store has gone, each opened anew; and the overview as it was open then."""
+    taken = []
+    with chromium() as browser, redis_server("redis") as server:
+        fill(url := server.url(timeout=1), series=True)
+        with served(url) as address:
+            for scheme, width in (("light", 1280), ("dark", 390)):
+                with _page(browser, address, scheme, width) as page:
+                    page.get_by_role("main").get_by_role("link", name="letters").first.wait_for()
+                    server.stop()
+                    page.get_by_role("alert").filter(has_text="The store does not answer.").wait_for()
+                    taken.append(folder / f"away-open-{scheme}-{width}.png")
+                    page.screenshot(path=taken[-1], full_page=True)
+                    for name, path in pages(None).items():
+                        taken.append(folder / f"away-{name}-{scheme}-{width}.png")
+                        page.goto(address.partition("#")[0] + path)
+                        page.get_by_role("alert").filter(has_text="The store does not answer.").wait_for()
+                        page.screenshot(path=taken[-1], full_page=True)
+                    server.start()
     return taken
 
 

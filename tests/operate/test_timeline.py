@@ -44,3 +44,25 @@ def test_a_run_that_goes_on_began_after_the_failure_before_it(clock):
         app.backend.claim(Claim(queues=("default",), owner="elsewhere", lease_for=timedelta(minutes=1)))
 
         assert [text for _, text in kinds(app, job)] == ["enqueued", "run 1 failed", "run 2 started"]
+
+
+def test_a_job_that_waits_for_its_flow_is_due_at_no_instant(clock):
+    with Onward("memory://", clock=clock) as app:
+
+        @app.job
+        def step():
+            pass
+
+        flow = app.flow("import")
+        first = flow.add(step)
+        second = flow.add(step, after=first)
+        handle = flow.enqueue()
+        waiting, begins = (
+            next(record for record in app.list() if record.node == node.name) for node in (second, first)
+        )
+
+        assert waiting.flow == handle.id
+        assert (waiting.due_at, waiting.awaits_node) == (None, True)
+        assert [kind for kind, _ in kinds(app, waiting)] == ["enqueued"]
+        assert (begins.due_at, begins.awaits_node) == (begins.available_at, False)
+        assert [kind for kind, _ in kinds(app, begins)] == ["enqueued", "due"]

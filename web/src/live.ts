@@ -122,7 +122,7 @@ export function startPolling(): void {
     second.value = Date.now();
     void round();
   });
-  void round();
+  timer = setTimeout(() => void round(), refreshSeconds.value * 1000); // what is on the screen has been asked for
 }
 
 /** Stop or go on asking. */

@@ -76,10 +76,10 @@ function App() {
   );
 }
 
+const tokenInAddress = () => new URLSearchParams(window.location.hash.slice(1)).get("token");
+
 /** Sign in with a token from the address (#token=…), and remove it from there. */
-async function signInFromAddress(): Promise<void> {
-  const token = new URLSearchParams(window.location.hash.slice(1)).get("token");
-  if (token === null) return loadSession();
+async function signInFromAddress(token: string): Promise<void> {
   window.history.replaceState(null, "", window.location.pathname + window.location.search);
   readAddress();
   try {
@@ -91,16 +91,25 @@ async function signInFromAddress(): Promise<void> {
   }
 }
 
+/** Who it is and the first picture are asked for at once: the page waits for one answer, not for one after the other. */
+async function begin(): Promise<void> {
+  const token = tokenInAddress();
+  if (token !== null) return signInFromAddress(token);
+  if (document.querySelector("meta[name=onward-look]") === null) void pulse.refresh();
+  await loadSession();
+}
+
 keepCurrent(pulse);
-await signInFromAddress();
+render(<App />, document.getElementById("app")!);
+await begin();
 // The server was away when the page was opened: who it is becomes known with its first answer.
 effect(() => {
   if (pulse.data.value && !session.value && !signedOut.value) void loadSession();
 });
 // The address that the server printed, opened where the page is already: nothing is loaded, only the hash changes.
 window.addEventListener("hashchange", () => {
-  if (new URLSearchParams(window.location.hash.slice(1)).has("token")) void signInFromAddress();
+  const token = tokenInAddress();
+  if (token !== null) void signInFromAddress(token);
 });
 startKeys();
 startPolling();
-render(<App />, document.getElementById("app")!);

@@ -1,6 +1,6 @@
 // Who looks, and what that person may do with this store.
 import type { ComponentChildren } from "preact";
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { act, ApiError, ask } from "./api";
 import { forgetAll, keepCurrent, refreshNow, refreshSeconds, signedOut } from "./live";
 import { tell, tellError } from "./parts/toasts";
@@ -10,16 +10,29 @@ import type { DoneAnswer, SessionAnswer } from "./types";
 export const session = signal<SessionAnswer | undefined>(undefined);
 export const sessionError = signal<ApiError | undefined>(undefined);
 
-export async function loadSession(): Promise<void> {
-  try {
-    const answer = await ask<SessionAnswer>("session");
-    if (!answer.changed) return;
-    session.value = answer.data;
+function begin(answer: SessionAnswer): void {
+  batch(() => {
+    session.value = answer;
     sessionError.value = undefined;
     signedOut.value = null;
-    refreshSeconds.value = answer.data.refresh;
-    document.title = answer.data.title;
-    keepCurrent(pulse, !("look" in answer.data.unavailable));
+    refreshSeconds.value = answer.refresh;
+  });
+  document.title = answer.title;
+  keepCurrent(pulse, !("look" in answer.unavailable));
+}
+
+let loading: Promise<void> | undefined;
+
+/** Ask who looks.  Whoever calls this while the answer is on its way waits for the same one. */
+export function loadSession(): Promise<void> {
+  loading ??= askSession().finally(() => (loading = undefined));
+  return loading;
+}
+
+async function askSession(): Promise<void> {
+  try {
+    const answer = await ask<SessionAnswer>("session");
+    if (answer.changed) begin(answer.data);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) signedOut.value = error;
@@ -28,9 +41,9 @@ export async function loadSession(): Promise<void> {
 }
 
 export async function signIn(token: string): Promise<void> {
-  await act("login", { token });
+  const answer = await act<SessionAnswer>("login", { token });
   forgetAll();
-  await loadSession();
+  begin(answer);
   void refreshNow();
 }
 

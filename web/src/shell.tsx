@@ -7,7 +7,7 @@ import { helpShown, KeyHelp } from "./keys";
 import { isAway, now, paused, togglePause } from "./live";
 import { Empty, Told } from "./parts/basics";
 import { Questions } from "./parts/dialog";
-import { Icon } from "./parts/icons";
+import { Brand, Icon } from "./parts/icons";
 import { tellError, Toasts } from "./parts/toasts";
 import { pulse } from "./pulse";
 import { Link, location } from "./router";
@@ -48,7 +48,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <header class={open.value ? "side open" : "side"}>
           <div class="side-head">
             <Link to="" class="brand">
-              <img src="static/icon.svg" width="26" height="26" alt="" />
+              <Brand size={26} />
               {session.value?.title ?? "Onward"}
             </Link>
             <button type="button" class="plain menu" aria-expanded={open.value} aria-controls="navigation" onClick={() => (open.value = !open.value)}>
@@ -191,16 +191,21 @@ function Trouble() {
     <div class="notice notice-fail trouble" role="alert">
       <p>
         <strong>{error.status === 0 ? "The dashboard cannot be reached." : "The store does not answer."}</strong>{" "}
-        <Told text={error.message} />
+        <Told text={ended(error.message)} />
       </p>
       {error.fix && (
         <p>
-          <Told text={error.fix} />
+          <Told text={ended(error.fix)} />
         </p>
       )}
       <p class="small-text">{taken > 0 ? <LastPicture taken={taken} /> : "There is no earlier picture."}</p>
     </div>
   );
+}
+
+/** A sentence of the server with its full stop. */
+function ended(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 function LastPicture({ taken }: { taken: number }) {

@@ -436,8 +436,9 @@ export interface JobRowView {
   state: string;
   enqueued_at: Instant;
   /** the instant that matters in this state */
-  when: Instant;
-  when_is: "began" | "due" | "ended";
+  when: Instant | null;
+  /** waits: for its workflow or a signal, so for no instant */
+  when_is: "began" | "due" | "ended" | "waits";
   /** runs of how many: "2/6" */
   tries: string;
   /** the last one, or the reason of the end, in one line */

@@ -184,7 +184,9 @@ def _when(record: JobRecord) -> str:
         return ago(record.finished_at)
     if record.state is State.EXECUTING and record.started_at is not None:
         return ago(record.started_at)
-    due = ago(record.available_at)
+    if record.due_at is None:
+        return "waits"
+    due = ago(record.due_at)
     return f"due {due}" if due.endswith("ago") else due
 
 

@@ -104,7 +104,7 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if record.damage is not None:
         yield "damaged", f"{record.damage}: no worker writes that"
     if record.waiting_for is not None:
-        yield "waits for", f"signal '{record.waiting_for}'"
+        yield "waits for", record.waiting_for if record.awaits_node else f"signal '{record.waiting_for}'"
     if record.owner is not None and record.state is State.EXECUTING:
         yield "session", record.owner
     if record.progress is not None:

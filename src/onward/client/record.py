@@ -43,6 +43,7 @@ __all__ = [
 T = TypeVar("T")
 
 _FIRST_INSTANT = to_micros(datetime.min.replace(tzinfo=UTC))
+_LAST = from_micros(LAST_INSTANT)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -118,6 +119,16 @@ class JobRecord:
     @property
     def is_finished(self) -> bool:
         return self.finished_at is not None
+
+    @property
+    def awaits_node(self) -> bool:
+        """Whether it waits for the node of its flow to open, and for no signal."""
+        return self.node is not None and self.waiting_for == f"node {self.node}"
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When it may begin at the earliest; None: no instant is known, its flow or a signal decides."""
+        return None if self.waiting_for is not None and self.available_at >= _LAST else self.available_at
 
     def reveal(self) -> Any:
         """Return the payload as it was enqueued, with its secrets.  None if it cannot be read."""

@@ -56,8 +56,8 @@ def _events(record: JobRecord) -> Iterator[TimelineEvent]:
     if record.finished_at is not None:
         reason = f": {record.reason}" if record.reason else ""
         yield TimelineEvent(record.finished_at, "ended", f"{record.state}{reason}")
-    elif record.state is not State.EXECUTING:
-        yield TimelineEvent(record.available_at, "due", f"{record.state}, due")
+    elif record.state is not State.EXECUTING and record.due_at is not None:
+        yield TimelineEvent(record.due_at, "due", f"{record.state}, due")
 
 
 def _around_the_last_claim(record: JobRecord) -> tuple[Sequence[RunError], Sequence[RunError]]:

@@ -128,7 +128,7 @@ class Dashboard:
         path = request.path.rstrip("/")
         found = [(route, match) for route in ROUTES if (match := route.pattern.fullmatch(path))]
         if not found:
-            return _page_or_file(request, path)
+            return _page_or_file(request, path, can_look="look" not in self._parts.unavailable)
         method = "GET" if request.method == "HEAD" else request.method
         for route, match in found:
             if route.method == method:
@@ -190,7 +190,7 @@ def _body(route: Route, request: WebRequest) -> Any:
     return msgspec.json.decode(request.body or b"{}", type=route.body)
 
 
-def _page_or_file(request: WebRequest, path: str) -> Response:
+def _page_or_file(request: WebRequest, path: str, *, can_look: bool) -> Response:
     """Return a file of the page, or the page itself for every path that is not the API's."""
     if request.is_write:
         raise _not_allowed(["GET"])
@@ -200,7 +200,7 @@ def _page_or_file(request: WebRequest, path: str) -> Response:
     accepts = request.header("accept")
     if folder in ("api", "static") or not (not path or "text/html" in accepts or "*/*" in accepts):
         raise Refused(404, "not_found", f"there is no {path!r:.80} here")
-    return page(request)
+    return page(request, can_look=can_look)
 
 
 def _not_allowed(methods: Sequence[str]) -> Refused:

@@ -47,8 +47,8 @@ class JobRowView(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     state: str
     enqueued_at: datetime
-    when: datetime  # the instant that matters in this state
-    when_is: Literal["due", "began", "ended"]
+    when: datetime | None  # the instant that matters in this state
+    when_is: Literal["due", "began", "ended", "waits"]  # waits: for its workflow or a signal, so for no instant
     tries: str  # runs of how many: "2/6"
     error: str | None  # the last one, or the reason of the end, in one line
     progress: float | None  # between 0 and 1

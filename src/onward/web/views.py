@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -65,13 +66,14 @@ def json_text(value: Any) -> str:
 
 def job_row(record: JobRecord) -> JobRowView:
     """Return a job as a row of a list."""
-    word: Literal["due", "began", "ended"]
+    when: datetime | None
+    word: Literal["due", "began", "ended", "waits"]
     if record.finished_at is not None:
         when, word = record.finished_at, "ended"
     elif record.state is State.EXECUTING and record.started_at is not None:
         when, word = record.started_at, "began"
     else:
-        when, word = record.available_at, "due"
+        when, word = record.due_at, "waits" if record.due_at is None else "due"
     told = last_error(record) if record.errors or record.reason else ""
     return JobRowView(
         id=record.id,

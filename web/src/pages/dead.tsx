@@ -47,7 +47,6 @@ function Groups({ groups }: { groups: GroupView[] }) {
       rows={groups}
       rowKey={(group) => `${group.job} ${group.fingerprint}`}
       columns={[
-        { name: "Dead", number: true, cell: (group) => <strong>{format.count(group.count, group.or_more)}</strong> },
         {
           name: "Job and error",
           wide: true,
@@ -61,6 +60,7 @@ function Groups({ groups }: { groups: GroupView[] }) {
             </div>
           ),
         },
+        { name: "Dead", number: true, cell: (group) => <strong>{format.count(group.count, group.or_more)}</strong> },
         {
           name: "Last 3 hours",
           cell: (group) => (

@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { ApiError } from "../api";
 import { Told } from "../parts/basics";
+import { Brand } from "../parts/icons";
 import { signIn } from "../session";
 
 /** Where people sign in elsewhere, a proxy or the host application, there is no token to give. */
@@ -9,7 +10,7 @@ export function SignedOut({ error }: { error?: ApiError }) {
   return (
     <main class="login">
       <div class="card">
-        <img src="static/icon.svg" width="44" height="44" alt="" />
+        <Brand size={44} />
         <h1>Not signed in</h1>
         <p>{error?.message}</p>
         <p class="muted">
@@ -39,7 +40,7 @@ export function Login({ first }: { first?: ApiError }) {
   return (
     <main class="login">
       <form class="card" onSubmit={(event) => void submit(event)}>
-        <img src="static/icon.svg" width="44" height="44" alt="" />
+        <Brand size={44} />
         <h1>Sign in</h1>
         <p class="muted">
           The token is in <code>ONWARD_WEB_TOKEN</code> of the server. <code>onward web</code> prints an address that holds it.

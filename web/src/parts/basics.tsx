@@ -91,18 +91,10 @@ export function Told({ text }: { text: string }) {
   return <>{parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
 }
 
-/** What to do: a sentence, or a command to type, which can be copied. */
+/** What to do: a sentence, or commands to type, which can be copied. */
 export function Fix({ text }: { text: string }) {
-  const found = /^(.*?: )?(onward [^;`]+)(.*)$/s.exec(text);
-  if (!found) return <Told text={text} />;
-  const [, before = "", command, after = ""] = found;
-  return (
-    <>
-      <Told text={before} />
-      <Command text={command!.trim()} />
-      <Told text={after} />
-    </>
-  );
+  const parts = text.split(/(?<=^|: |; )(onward [^;`]+)/);
+  return <>{parts.map((part, index) => (index % 2 ? <Command key={index} text={part.trim()} /> : <Told key={index} text={part} />))}</>;
 }
 
 /** A long text in a box of its own. */
@@ -184,7 +176,13 @@ export function Loaded<T>({
     );
   }
   if (!error) return <Skeleton lines={lines} />;
-  if (isAway(error)) return <Empty title="There is no picture of this yet" />;
+  if (isAway(error)) {
+    return (
+      <Empty title="Nothing to show until the store answers">
+        <p>This page was opened after the store had gone. It asks again by itself, and is filled with the first answer.</p>
+      </Empty>
+    );
+  }
   return <Refused error={error} />;
 }
 

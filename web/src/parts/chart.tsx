@@ -81,6 +81,7 @@ export function Chart({ title, id, series, lines, show, steps: stepsTo = ticks }
   const from = instant(series.since);
   const until = instant(series.until);
   const highest = Math.max(0, ...points.flatMap((point) => lines.map((line) => line.value(point) ?? 0)));
+  const isEmpty = points.every((point) => lines.every((line) => line.value(point) === null));
   const steps = stepsTo(highest);
   const top = steps[steps.length - 1]!;
   const inner = Math.max(width.value - LEFT - RIGHT, 10);
@@ -123,9 +124,9 @@ export function Chart({ title, id, series, lines, show, steps: stepsTo = ticks }
         {width.value > 0 && (
           <svg width={width.value} height={HEIGHT} role="img" aria-label={`${title}. ${summary(points, lines, show)}`}>
             <Axes steps={steps} show={show} scale={scale} from={from} until={until} width={width.value} />
-            {points.length === 0 && (
+            {isEmpty && (
               <text class="chart-empty" x={LEFT + inner / 2} y={HEIGHT / 2}>
-                No worker was running
+                {points.length === 0 ? "No worker was running" : "Nothing was measured"}
               </text>
             )}
             <Gaps points={points} scale={scale} />

@@ -30,3 +30,10 @@ export function Icon({ name }: { name: string }) {
     </svg>
   );
 }
+
+// The address in the head of the page holds the digest of the file: the browser does not ask for it twice.
+const BRAND = document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href;
+
+export function Brand({ size }: { size: number }) {
+  return <img src={BRAND} width={size} height={size} alt="" />;
+}

@@ -5,7 +5,7 @@ import { Age, None } from "./basics";
 import { StateLabel } from "./state";
 import { Table, type Column } from "./table";
 
-const WHEN = { due: "due", began: "began", ended: "ended" };
+const WHEN = { due: "due", began: "began", ended: "ended", waits: "waits" };
 
 export function JobTable({
   jobs,
@@ -53,7 +53,7 @@ export function JobTable({
       name: "When",
       cell: (job) => (
         <span class="when">
-          <span class="muted">{WHEN[job.when_is]}</span> <Age at={job.when} />
+          <span class="muted">{WHEN[job.when_is]}</span> {job.when ? <Age at={job.when} /> : job.flow ? "in its workflow" : "for a signal"}
         </span>
       ),
     },

@@ -6,7 +6,7 @@ import type { JobAnswer } from "../types";
 import { Dialog } from "./dialog";
 
 export function SignalDialog({ job, onClose }: { job: JobAnswer; onClose: () => void }) {
-  const name = useSignal(job.waiting_for ?? "");
+  const name = useSignal(job.why?.code === "awaits_signal" ? (job.waiting_for ?? "") : "");
   const value = useSignal("null");
   const reason = useSignal("");
   const send = async (event: Event) => {
