@@ -116,7 +116,7 @@ class TestRefusals:
             ran = onward("web", "--listen", f"127.0.0.1:{port}")
 
         assert ran.code == 3
-        assert f"port {port} of 127.0.0.1 cannot be listened on" in ran.err
+        assert f"port {port} of 127.0.0.1 cannot be listened on: Address already in use; name another" in ran.err
         assert "in use" in ran.err
 
     def test_a_host_that_does_not_exist_is_said(self, onward, store):

@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 
 from tests.servers.programs import unavailable
 
+pytestmark = pytest.mark.timeout(600)  # a build asks the index for its backend
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,5 +16,6 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         return bind(host, port)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise CommandError(f"--listen: port {port} of {host} cannot be listened on: {why}", Exit.CONFIG) from None
+        why = (error.strerror or str(error)).partition(" (while attempting")[0]
+        told = f"--listen: port {port} of {host} cannot be listened on: {why}; name another with --listen HOST:PORT"
+        raise CommandError(told, Exit.CONFIG) from None

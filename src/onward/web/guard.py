@@ -34,7 +34,7 @@ def check_host(request: WebRequest, allowed: Sequence[str] | None) -> None:
             403,
             "wrong_host",
             f"this dashboard does not answer for host {request.header('host')!r:.80}",
-            fix="add it to allowed_hosts, if it is yours",
+            fix="if it is yours, add it to allowed_hosts, or start `onward web` with --allow-host",
         )
 
 
