@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT, mutants: Seq
         # One snapshot for all: the working tree may go on changing.
         snapshot = copy_of(root, Path(folder) / "snapshot")
         tests = dict.fromkeys(test for mutant in chosen for test in mutant.noticed_by)
-        unchanged = judge(snapshot, [ORDINARY, *tests])
+        unchanged = judge(snapshot, [ORDINARY, *tests], seconds=SECONDS * max(1, len(chosen)))
         print(f"without a mutant: {unchanged.words}, {unchanged.seconds:.1f} s", flush=True)
         return 1 if unchanged.words != _PASSED else _try_all(chosen, snapshot)
 

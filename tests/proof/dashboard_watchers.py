@@ -1,8 +1,9 @@
 """Fifty people watch the dashboard: they cost one look in two seconds, and the queue keeps its throughput.
 
 A worker in this process runs jobs that do nothing, by turns while nobody watches and while everybody does; the two rounds of
-a pair are compared.  The dashboard is `onward web`, a process of its own, and so are its watchers, each of whom asks every
-two seconds as a page does.  Every look has an ETag of its own, so the watchers count the looks.
+a pair are compared, where there are enough of them: few agree by chance.  The dashboard is `onward web`, a process of its
+own, and so are its watchers, each of whom asks every two seconds as a page does.  Every look has an ETag of its own, so the
+watchers count the looks.  What the dashboard takes of a core is measured, whatever else happens on the machine.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from typing import NamedTuple
 from onward import Onward
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
+from tests.proof.processor import seconds_of
 from tests.proof.turns import compared
 
 __all__ = ["of_a_file"]
 
 LEAST = 0.98  # of the throughput that there is when nobody watches
+ENOUGH = 8  # pairs, for a comparison to be judged
+MOST = 0.05  # of a core, for answering all of them
 WATCHERS = 50
 EVERY = 2.0  # seconds
+LONG_ENOUGH = 3 * EVERY  # for a mean of what watching costs, however soon the jobs are done
 _PATIENCE = 120.0
 
 _CROWD = """
@@ -64,6 +69,7 @@ class Crowd(NamedTuple):
     """What all watchers have seen, while they were there."""
 
     seconds: float
+    of_a_core: float  # that the dashboard takes
     asked: int
     refused: int
     looks: int
@@ -88,6 +94,7 @@ def of_a_file(folder: Path, *, jobs: int, pairs: int, tell: Tell) -> Ledger:
 def _ledger(rates: dict[bool, list[float]], crowds: list[Crowd]) -> Ledger:
     against = compared([watched / alone for alone, watched in zip(rates[False], rates[True], strict=True)])
     looks, seconds = sum(each.looks for each in crowds), sum(each.seconds for each in crowds)
+    of_a_core = statistics.mean(each.of_a_core for each in crowds)
     return Ledger(
         f"{WATCHERS} watchers of the dashboard of a file",
         {
@@ -99,10 +106,12 @@ def _ledger(rates: dict[bool, list[float]], crowds: list[Crowd]) -> Ledger:
             "watched for": seconds,
             "pictures": sum(each.asked for each in crowds),
             "looks": looks,
+            "% of one core": 100 * of_a_core,
         },
         {
             "looks too soon": max(0, looks - sum(1 + int(each.seconds / EVERY) for each in crowds)),
-            "throughput is lost": int(against.is_surely_below(LEAST)),
+            "answers take too much of a core": int(of_a_core > MOST),
+            "throughput is lost": int(len(crowds) >= ENOUGH and against.is_surely_below(LEAST)),
             "refused": sum(each.refused for each in crowds),
         },
         [] if looks else ["no look was made"],
@@ -150,8 +159,11 @@ def _watched(url: str, crowds: list[Crowd]) -> Iterator[None]:
                 began = time.monotonic()
                 assert people.stdout is not None
                 assert people.stdout.readline() == "all are there\n"
+                complete, taken = time.monotonic(), seconds_of(server.pid)
                 yield
+                time.sleep(max(0.0, complete + LONG_ENOUGH - time.monotonic()))
+                of_a_core = (seconds_of(server.pid) - taken) / (time.monotonic() - complete)
                 told, _ = people.communicate("", timeout=_PATIENCE)
-            crowds.append(Crowd(time.monotonic() - began, *map(int, told.split())))
+            crowds.append(Crowd(time.monotonic() - began, of_a_core, *map(int, told.split())))
         finally:
             server.terminate()

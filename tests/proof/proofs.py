@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from onward import Onward
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from tests.proof import (
@@ -201,8 +202,12 @@ def watchers_of_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 
 def watchers_of_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
+    def servers(app: Onward) -> list[int]:
+        backend: Any = app.backend
+        return [connection.info.backend_pid for connection in backend._connections._open.values()]
+
     with private_store("postgres", folder) as store:
-        return _watched(store.url(), scale, tell)
+        return _watched(store.url(), scale, tell, servers)
 
 
 def worker_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -451,8 +456,9 @@ def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell
     return enqueued.and_then(completed)
 
 
-def _watched(url: str, scale: float, tell: Tell) -> Ledger:
-    return watchers.of_a_store(url, pairs=max(2, round(12 * scale)), seconds=max(4.5, 10 * scale), tell=tell)
+def _watched(url: str, scale: float, tell: Tell, servers: watchers.Servers = lambda _: ()) -> Ledger:
+    pairs, seconds = max(2, round(12 * scale)), max(4.5, 10 * scale)
+    return watchers.of_a_store(url, pairs=pairs, seconds=seconds, tell=tell, servers=servers)
 
 
 def _stock(scale: float, whole: int = 10_000_000) -> looks.Stock:
