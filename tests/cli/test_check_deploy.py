@@ -36,6 +36,12 @@ def test_people_read_what_cannot_run_and_what_to_do(onward, shop, url, waiting):
     assert ran.err == "1 job checked; this build cannot run 1\n"
 
 
+def test_a_job_that_is_due_says_for_how_long(onward, shop, url, jobs):
+    jobs.enqueue("welcome", {"user": 7}, queue="mail")
+
+    assert ", due for " in onward("check-deploy", shop(url, NEW)).out
+
+
 def test_machines_get_one_line_a_problem(onward, shop, url, waiting):
     (problem,) = onward("check-deploy", shop(url, NEW), "--json", "--quiet").json
 
@@ -146,7 +152,7 @@ class TestAgainst:
         assert "write them with `onward job signatures --json`" in ran.err
 
     def test_people_read_signatures(self, onward, shop, url):
-        ran = onward("job", "signatures", "--app", shop(url, SAME))
+        ran = onward("job", "signatures", shop(url, SAME))
 
         assert "welcome(user, lang=…)  on mail" in ran.out.splitlines()
         lines = [

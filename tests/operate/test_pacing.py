@@ -1,5 +1,7 @@
 """How fast queues are."""
 
+import msgspec
+
 from onward.backend import Overview, QueueCounts
 from onward.job.states import LIVE, State
 from onward.operate.pacing import live_by_queue, paces
@@ -31,6 +33,16 @@ def test_a_queue_has_its_rates_its_eta_and_its_percentile():
     assert pace.enters == 4.0  # two a second ended, and two a second more are there
     assert pace.eta == 30.0
     assert 0.064 <= pace.p95 <= 0.128
+
+
+def test_a_queue_that_is_paused_does_not_come_to_its_end():
+    seen = an_overview(mail=60)
+    paused = msgspec.structs.replace(seen, queues=[msgspec.structs.replace(each, paused=True) for each in seen.queues])
+
+    pace = paces(minutes(5, 120), paused, {"mail": 40}, 10.0)["mail"]
+
+    assert pace.eta is None
+    assert pace.out == 2.0
 
 
 def test_nothing_is_said_from_fewer_than_twenty_jobs():

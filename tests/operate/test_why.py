@@ -141,6 +141,14 @@ def test_a_dead_job_is_replayed_by_a_canary_where_the_store_groups_dead_jobs(rea
     assert "group" not in alone.facts
 
 
+def test_a_job_that_its_workers_know_was_put_back_because_its_arguments_do_not_fit():
+    reason = why(a_case(a_job(**PARKED)))
+
+    assert reason.code == "wrong_version"
+    assert "its arguments do not fit" in reason.text
+    assert "onward check-deploy" in reason.fix
+
+
 def test_runs_and_crashes_of_a_dead_job_are_counted_in_words():
     once, twice = ({**DEAD, "attempts": runs, "crashes": runs - 1, "reason": "gave up"} for runs in (1, 2))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from onward.cli.application import given, load, on_store, refuse_missing
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.text import json_text
-from onward.cli.times import ago
+from onward.cli.times import ago, length
 from onward.errors import BackendMisconfigured, InvalidName, InvalidTime, OptionError, Unsupported
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def signatures(args: Namespace) -> int:
     """Print what the jobs of an application can be called with."""
     from onward.operate.deploy.signatures import signatures_of
 
+    args.app = args.application or args.app
     with _loaded(args) as app:
         found = signatures_of(app.client.letters.registry)
     for each in found:
@@ -87,7 +89,7 @@ def _against(args: Namespace) -> int:
 def _loaded(args: Namespace) -> Onward:
     """Import the application; its store is not reached."""
     if args.app is None:
-        raise CommandError("name the application: --app shop.jobs:jobs", Exit.USAGE)
+        raise CommandError("name the application, as in shop.jobs:jobs", Exit.USAGE)
     try:
         return load(args.app, given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
@@ -137,8 +139,13 @@ def _show(problem: DeployProblem) -> None:
 
 def _jobs(problem: DeployProblem) -> str:
     oldest = "" if problem.oldest is None else f", the oldest enqueued {ago(problem.oldest)}"
-    due = "" if problem.next_due is None else f", the next due {ago(problem.next_due)}"
-    return f"{problem.jobs:,}{oldest}{due}"
+    return f"{problem.jobs:,}{oldest}{_due(problem.next_due, datetime.now(UTC))}"
+
+
+def _due(when: datetime | None, now: datetime) -> str:
+    if when is None:
+        return ""
+    return f", the next due {ago(when, now)}" if when > now else f", due for {length((now - when).total_seconds())}"
 
 
 def _names(text: str) -> list[str]:
@@ -184,5 +191,6 @@ SIGNATURES = Command(
     "signatures",
     "print what the jobs of an application can be called with, for `check-deploy --against`",
     signatures,
-    about="It needs --app and reaches no store. Keep what it prints with --json beside each release.",
+    (argument("application", "the build, as in shop.jobs:jobs; else --app", metavar="MODULE:ATTRIBUTE", nargs="?"),),
+    about="It reaches no store. Keep what it prints with --json beside each release.",
 )

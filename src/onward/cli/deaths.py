@@ -53,8 +53,8 @@ def group_columns(now: datetime) -> Sequence[Column[DeathRecord]]:
         Column("JOB", lambda group: group.job, style="bold", flexible=True),
         Column("OF", lambda group: group.kind or group.fingerprint, style="red", flexible=True),
         Column("LAST", lambda group: ago(group.last, now)),
-        Column("FIRST", lambda group: ago(group.first, now), useful=True),
+        Column("GROUP", lambda group: group.fingerprint, style="dim"),
         Column("PLACE", lambda group: group.place or "", flexible=True, useful=True),
+        Column("FIRST", lambda group: ago(group.first, now), useful=True),
         Column("BUILDS", lambda group: ", ".join(group.builds), style="dim", useful=True),
-        Column("GROUP", lambda group: group.fingerprint, style="dim", useful=True),
     )

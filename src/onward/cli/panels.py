@@ -117,7 +117,13 @@ def deaths_panel(app: Onward, look: WatchedStore | None) -> Panel:
     def lines(width: int) -> list[StyledLine]:
         told = list(Table(deaths.group_columns(look.at), width=width).page(groups))
         if told:
-            told += [[], [("do       ", "dim"), (canary(groups[0].job, groups[0].fingerprint), "bold")], []]
+            worst = groups[0]
+            told += [
+                [],
+                [("see      ", "dim"), (f"onward dead show --group {worst.fingerprint}", "bold")],
+                [("do       ", "dim"), (f"{canary(worst.job, worst.fingerprint)}  # once the cause is fixed", "bold")],
+                [],
+            ]
         return [*told, *Table(deaths.columns(look.at), width=width).page(look.deaths.jobs)]
 
     return Panel("deaths", lines)

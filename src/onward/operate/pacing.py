@@ -38,7 +38,7 @@ def _pace(measures: Sequence[TimedMeasures], queue: QueueCounts, before: int | N
         out=out,
         enters=None if out is None or grown is None else max(0.0, out + grown),
         p95=_p95(measures, queue.name),
-        eta=due / out if out and due else None,
+        eta=due / out if out and due and not queue.paused else None,
     )
 
 

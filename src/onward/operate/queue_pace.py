@@ -13,4 +13,4 @@ class QueuePace(NamedTuple):
     out: float | None = None  # jobs that ended, each second
     enters: float | None = None  # jobs that were added, each second
     p95: float | None = None  # seconds that 95 of 100 runs took at most
-    eta: float | None = None  # seconds until what is due has ended, if nothing is added
+    eta: float | None = None  # seconds until what is due has ended, if nothing is added; None while it is paused

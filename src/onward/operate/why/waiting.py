@@ -91,8 +91,12 @@ def wrong_version(case: Case) -> Reason | None:
         text = f"It is encrypted with key {case.besides.key_id}, which these lack: {', '.join(lacking)}."
         fix = f"add key {case.besides.key_id} to their key file (`onward keys list`)"
     else:
-        text = "A worker that did not know it has put it back; it is claimed again when it is due."
-        fix = f"onward job retry {case.job.id}"
+        dies = (case.job.parked_since or case.now) + round(case.settings.unknown_grace * 1_000_000)
+        text = (
+            "A worker has put it back, because its arguments do not fit the function there, or because it did not know the "
+            f"job then.  It is claimed again when it is due, and discarded at {moment(dies)} if it cannot run by then."
+        )
+        fix = f"onward check-deploy MODULE:ATTRIBUTE  # says what does not fit; then onward job retry {case.job.id}"
     return Reason(
         code="wrong_version",
         text=text,
