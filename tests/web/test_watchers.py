@@ -4,6 +4,7 @@
 """
 
 import http.client
+import json
 import threading
 import time
 from collections import Counter
@@ -89,3 +90,26 @@ def test_nobody_who_watches_costs_nothing(dashboard, asked):
     threading.Event().wait(EVERY * 1.5)  # longer than a picture is good for: there is no fact to wait for
 
     assert asked == {}
+
+
+@pytest.mark.promise("S125")
+def test_the_page_of_a_job_asks_the_store_a_few_times_whatever_its_state(dashboard, asked, report):
+    connection = http.client.HTTPConnection(dashboard.address.host, dashboard.address.port, timeout=60)
+
+    def answer(path):
+        connection.request("GET", f"/api/v1/{path}", headers={"Authorization": f"Bearer {TOKEN}"})
+        return json.loads(connection.getresponse().read())
+
+    newest = {job["state"]: job["id"] for job in answer("jobs?limit=200")["jobs"]}
+    questions = {}
+    for state, job in newest.items():
+        asked.clear()
+        assert answer(f"jobs/{job}")["job"]["id"] == job
+        questions[state] = dict(asked)
+    connection.close()
+
+    report(f"the page of a job asks: {questions}")
+    assert {"available", "discarded", "completed"} <= set(questions)
+    assert {asked["get"] for asked in questions.values()} == {1}
+    assert max(sum(asked.values()) for asked in questions.values()) <= 9
+    assert max(asked["look"] for asked in questions.values()) <= 4
