@@ -2078,8 +2078,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{REDIS}/scripts/lib/looking.lua",
-                "return node.todo >= TODO.REVIVE or exists(",
-                "return exists(",
+                "if node.todo >= TODO.REVIVE or exists(",
+                "if exists(",
             ),
         ),
         (f"{FLOWS_ON_REDIS}::TestSteps::test_a_retry_whose_process_ends_between_two_steps_is_finished_by_the_sweep",),
