@@ -55,6 +55,7 @@ REDIS = "src/onward/backends/redis"
 SAMPLING = "tests/operate/series/test_sampling.py"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
+USUAL_ON_REDIS = "tests/backends/redis/test_usual_turns.py"
 FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
 FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
 FLOWS_ON_REDIS = "tests/backends/redis/test_flows.py"
@@ -1263,6 +1264,36 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "workers wake each other for ever where all lanes are full (redis)",
         (Edit(f"{REDIS}/scripts/turn.lua", "quiet[queue] = is_done and", "quiet[queue] = false and"),),
         (f"{LIMITS_ON_REDIS}::TestWaking::test_full_lanes_keep_no_worker_busy",),
+    ),
+    Mutant(
+        "M450",
+        "the script for usual turns does not look for requests to cancel (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/turn_usual.lua",
+                "'EXISTS', P .. 'asked:' .. owner) == 1",
+                "'EXISTS', P .. 'asked:' .. owner) == 2",
+            ),
+        ),
+        (f"{USUAL_ON_REDIS}::test_where_anything_takes_more_it_writes_nothing_and_is_not_tried_for_a_while",),
+    ),
+    Mutant(
+        "M451",
+        "the script for usual turns completes a job whose lease was lost (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/usual.lua",
+                "if not raw or sub(raw, 1, flags_from) ~= usual_fence then return false end\n",
+                "if not raw then return false end\n",
+            ),
+        ),
+        (f"{USUAL_ON_REDIS}::test_a_lease_that_was_lost_settles_nothing",),
+    ),
+    Mutant(
+        "M452",
+        "a retry at once is claimed from a queue that is paused (redis)",
+        (Edit(f"{REDIS}/scripts/turn.lua", "redis.call('SISMEMBER', P .. 'paused', queue) == 0", "true"),),
+        (f"{USUAL_ON_REDIS}::test_a_retry_at_once_waits_where_its_queue_is_paused",),
     ),
     Mutant(
         "M185",

@@ -39,7 +39,7 @@ Laned = tuple[str, str, int]  # the id of a lease, its lane, and for how many mi
 class Outgoing:
     """The settlements of a turn.  Plain acks, nearly all of them, travel as ids and tokens."""
 
-    __slots__ = ("_ids", "_places", "_size", "_tokens", "bytes", "drop", "others")
+    __slots__ = ("_ids", "_places", "_size", "_tokens", "bytes", "drop", "is_usual", "others")
 
     def __init__(self, settlements: Sequence[Settlement], owner: str) -> None:
         message = Message()
@@ -49,6 +49,7 @@ class Outgoing:
         places: list[int] = []
         seen: set[str] = set()  # only the first settlement of a job counts
         keep = not settlements or settlements[0].keep
+        members = False
         for at, each in enumerate(settlements):
             lease = each.lease
             job_id = lease.envelope.id
@@ -64,11 +65,13 @@ class Outgoing:
             ):
                 ids.append(job_id)
                 tokens.append(lease.token)
+                members = members or lease.member
             else:
                 others.append(_packed(each, owner, message))
                 places.append(at)
             seen.add(job_id)
         self.others = others
+        self.is_usual = not others and not members
         self.drop = not keep
         self.bytes = message.bytes
         self._ids, self._tokens, self._places, self._size = ids, tokens, places, len(settlements)
@@ -76,6 +79,10 @@ class Outgoing:
     @property
     def acked(self) -> tuple[list[str], list[int], bool]:
         return self._ids, self._tokens, self.drop
+
+    def completed(self) -> list[Settled]:
+        """Return the answers of settlements that were all applied."""
+        return [_COMPLETED] * self._size
 
     def settled(self, others: bytes, not_completed: bytes) -> list[Settled]:
         """Return the answers, in the order of the settlements."""

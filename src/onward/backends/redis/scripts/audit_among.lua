@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit
+-- needs: basics, heads, records, chunks, writes, audit
 -- The entries of each of these jobs, the oldest first.
 local found = {}
 for at, id in ipairs(A[1]) do

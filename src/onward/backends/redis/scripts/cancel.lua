@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Cancel waiting jobs, ask running ones to stop.  For each the state, or 0.
 local now, ids, reason, entries = instant(A[1]), A[2], A[3], A[4]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Close, cancel or retry a flow, or take the next step of what a look has left.  Answers whether that was done, whether a step
 -- is left, and how many jobs its last retry has replayed; or -1: no script wrote this flow.
 local now, id, verb, reason, entries = instant(A[1]), A[2], A[3], A[4], A[5]

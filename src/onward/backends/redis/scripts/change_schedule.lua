@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, adding, removing, schedules
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, adding, removing, schedules
 -- Write or delete a schedule if its version is still the one that was seen, and with it remove and store jobs.  Answers whether
 -- it was.
 local now, name, seen, following, row, taken_back, envelopes = instant(A[1]), A[2], A[3], A[4], A[5], A[6], A[7]

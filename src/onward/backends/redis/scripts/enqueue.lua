@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking, adding
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking, adding
 -- Store envelopes, all of them or none.  Answers true, or the id of the live job that stands for it, for each; or a number:
 -- they are for a flow that is closed or not there, or from a run that has lost its lease.
 local now, retried, envelopes, flow, lease, entries = instant(A[1]), A[2], A[3], A[4], A[5], A[6]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes
+-- needs: basics, heads, records, chunks, writes
 -- Renew a session.  An expired one that was not reaped is alive.
 local now, owner = instant(A[1]), A[2]
 

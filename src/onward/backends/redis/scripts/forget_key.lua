@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, holds
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, holds
 -- Free an idempotency key that a success confirmed.  What it was, and the job that it points to.
 local now, key, entries = instant(A[1]), 'once:' .. A[2], A[3]
 

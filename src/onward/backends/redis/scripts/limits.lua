@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
 -- Every limit: its name, its row, how many leases it has, and its gate; keys have a number each, and are not counted.
 local now, found = instant(A[1]), {}
 

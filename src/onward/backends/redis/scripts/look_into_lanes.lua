@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits, walking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits, walking
 -- What `look` answers, where queues have lanes: by the walk that a claim would make.  A walk past so many lanes that cannot
 -- start a job is given up: the caller looks again after a while.
 local now, queues, seed, most_lanes = instant(A[1]), A[2], A[3], 1000

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes
+-- needs: basics, heads, records, chunks, writes
 -- A stretch of a count of the live jobs of a node, by state, and where it goes on, or false; with the first stretch, how many
 -- of it have ended in which state.
 local place, after, stretch = A[1], A[2], A[3]

@@ -1,4 +1,4 @@
--- needs: basics, records
+-- needs: basics, heads, records
 -- Write a note down, fenced like a settlement.  A name that is there already stays as it is.
 local now, id, token, owner, name, value = instant(A[1]), A[2], A[3], A[4], A[5], ARGV[2]
 

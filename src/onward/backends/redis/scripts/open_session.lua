@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, holds, limits
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, holds, limits
 -- Open or renew a session; with `adopts` it takes over the leases of another one, and the answer names all that it holds.
 local now, owner, about, adopts, declared = instant(A[1]), A[2], A[3], A[4], A[5]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, tokens, waking
+-- needs: basics, heads, records, chunks, writes, audit, tokens, waking
 -- Stop or allow claims from a queue.  Whether that changed anything; or for what the queue is reserved.
 local now, queue, paused, entries = instant(A[1]), A[2], A[3], A[4]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing
 -- These jobs, live or finished; or only among the finished.
 local ids, only_finished = A[1], A[2]
 

@@ -1,4 +1,4 @@
--- needs: basics, records
+-- needs: basics, heads, records
 -- Note how far a run has come, fenced like a settlement.
 local id, token, owner, progress = A[1], A[2], A[3], ARGV[2]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing, limits
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing, limits
 -- One batch of a walk over the finished jobs by id, and of one over gates: those that say nothing any more are dropped.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 local queue, dry_run, gates_cursor, audit_kept_for = A[7], A[8], A[9], A[10]

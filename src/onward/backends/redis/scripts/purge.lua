@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing
 -- Remove these finished jobs for good, tombstones excepted.
 local ids, entries = A[1], A[2]
 

@@ -1,4 +1,4 @@
--- needs: basics, records, queues
+-- needs: basics, heads, records, queues
 -- Queues that hold live jobs or are paused, with their counts.
 local names, paused = queues_seen(-1)
 local seen = {}

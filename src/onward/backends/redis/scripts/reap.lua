@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling
 -- End dead sessions and give their leases back: of all that expired or are gone, or of one owner.  Of one queue: only the
 -- sessions end that held a lease of it, and only these leases come back.
 local now, owner, begun, cause, queue = instant(A[1]), A[2], A[3], A[4], A[5]

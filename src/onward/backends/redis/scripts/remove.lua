@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, removing
 -- Remove jobs of a queue that is reserved for this transfer, if they do not run and still are what was read.  Answers their
 -- ids; or, in place of them, for what the queue is reserved.
 local queue, transfer, seen = A[1], A[2], A[3]

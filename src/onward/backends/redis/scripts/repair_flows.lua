@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows
 -- Put flows into the sets that name them.
 for at = 2, #ARGV do
   local id = ARGV[at]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- A stretch of a walk over an index: what does not belong there is taken out, unless it names a job of which there is no
 -- record.  Answers where the walk goes on, how many were taken out, and the members that name no record with their ids.
 local now, cursor, stretch, name = instant(A[1]), A[2], A[3], ARGV[2]

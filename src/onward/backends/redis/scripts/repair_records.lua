@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs
 -- A stretch of a walk over all records: those that are whole stand in every index that they belong to.  Answers where the walk
 -- goes on, ids and records, one after the other, and the ids of those that cannot be taken apart.
 local now, cursor, stretch = instant(A[1]), A[2], A[3]

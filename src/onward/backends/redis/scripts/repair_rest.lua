@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
 -- End sessions with times that no worker writes; remove counts that are no numbers, limits and gates that cannot be read; note
 -- anew how many jobs of each queue run and which queues need a walk.  Answers what it was.
 

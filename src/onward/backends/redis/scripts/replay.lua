@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking, removing
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, graph, looking, removing
 -- Replay these discarded or cancelled jobs.  For each, answers that it was done, or what prevents it; and names flows of which
 -- steps are left.
 local now, ids, is_fresh, entries = instant(A[1]), A[2], A[3], A[4]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, notes
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, notes
 -- Insert stored jobs into a queue that is reserved for this transfer.  Answers for each 0 if it was stored, 1 if its id is
 -- known, or the id of the live job that has its unique key; or, in place of all, for what the queue is reserved.
 local now, queue, transfer, stored, confirmed = instant(A[1]), A[2], A[3], A[4], A[5]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs
 -- Make scheduled and retryable jobs due now.
 local now, ids, entries = instant(A[1]), A[2], A[3]
 

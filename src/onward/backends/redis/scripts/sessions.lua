@@ -1,4 +1,4 @@
--- needs: basics, records
+-- needs: basics, heads, records
 -- Every session that was not ended or reaped.
 local found = {}
 for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do

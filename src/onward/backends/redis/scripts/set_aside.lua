@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- Make dead letters of jobs whose records are damaged or missing, if they still are as they were seen.  What was found under
 -- such an id is kept as it was.  Answers for each whether that was done.
 local letters, now = A[1], instant(A[2])

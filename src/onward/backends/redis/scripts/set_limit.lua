@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, limits
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, limits
 -- Choose the bounds of a limit, or drop it.  False: there is no such limit, and none was to be made.  A queue's without bounds is
 -- dropped, too.
 local field, chosen, is_new, is_dropped, entries = A[1], A[2], A[3], A[4], A[5]

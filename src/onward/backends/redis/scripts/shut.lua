@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, limits
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, limits
 -- Shut a lane, or all lanes of a job, until it is opened; or open it: a job with each of its lanes.  Answers whether that changed
 -- anything.
 local lane, is_opened, entries = A[1], A[2], A[3]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, notes
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, notes
 -- Store a signal, and make the job due if it waits for it.  Answers state, stored, woken, full.
 local now, id, name, again, most, most_bytes, value = instant(A[1]), A[2], '!' .. A[3], A[4], A[5], A[6], ARGV[2]
 local entries = A[7]

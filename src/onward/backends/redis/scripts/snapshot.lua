@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
+-- needs: basics, heads, records, chunks, writes, audit, counting, tokens, waking, lanes, flows, jobs, showing, holds, limits, queues
 -- What a look asks for, at one moment: the counts, the place of one job, rows of samples, a page of the audit trail, the groups
 -- of dead jobs.
 local now, most_queues, lines, place_of, at_most, span = instant(A[1]), A[2], A[3], A[4], A[5], A[6]

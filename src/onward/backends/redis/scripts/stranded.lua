@@ -1,4 +1,4 @@
--- needs: basics, records
+-- needs: basics, heads, records
 -- How many running jobs belong to no live session.
 local now, stranded = instant(A[1]), 0
 

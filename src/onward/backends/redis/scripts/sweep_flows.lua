@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking
 -- A stretch of a walk over the flows that are not over: close those that were left open, and look at each.  Answers where the
 -- walk goes on, or false; flows with what was wrong: `left open`, `overlooked` or `damaged`; flows of which a step is left; and
 -- whether a set of members is not what the records say.  The stretch ends early when enough nodes and members were looked at;

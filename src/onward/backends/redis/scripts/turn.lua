@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling, adding, limits, walking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling, usual, adding, limits, walking
 -- Settle, promote what is due, claim.
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
@@ -18,9 +18,6 @@ end
 even_if_full()
 
 local released = {}  -- by id, and one after the other
--- No owner and no flags, or but the one of members: what follows the owner's length of the usual job.
-local USUAL = {['\0' .. struct.pack(FORMAT.flags, 0)] = true, ['\0' .. struct.pack(FORMAT.flags, IS_MEMBER)] = true}
-local LARGE = string.rep('\0', FROM.rest - FROM.size)  -- a size: the sealed bytes lie elsewhere
 
 local ended_leases, letters = {}, {}
 
@@ -38,17 +35,31 @@ local function settle_unusual(settlement)
   return answer
 end
 
+-- What the look needs of a member.  False: its record says something else, and is taken apart.
+local function note_member(id, raw, rest_from)
+  local is_whole, _, _, _, _, _, _, _, _, _, _, carried = pcall(cmsgpack.unpack_limit, raw, SPENT - FIXED + 1, rest_from)
+  local flow, node = is_whole and type(carried) == 'table' and carried[FIELD.FLOW], is_whole and carried[FIELD.NODE]
+  if type(flow) ~= 'string' or type(node) ~= 'string' then return false end
+  flows.completed(id, flow, node)
+  return true
+end
+
 local function settle_all()
   local ids, unusual, rest, seen = {}, {}, {}, {}
   for at, settlement in ipairs(settlements) do ids[at] = settlement[S.ID] end
+  if #ids > 0 and limit > 0 then
+    for _, queue in ipairs(queues) do promotes[queue] = redis.call('SISMEMBER', P .. 'paused', queue) == 0 end
+  end
   load(ids)
-  local complete, write = completer(owner, now)
+  local complete, write = completer(owner, now, note_member)
   for from = 1, #acked, CHUNK do
     local to = min(from + CHUNK - 1, #acked)
     local found = redis.call('HMGET', P .. 'jobs', unpack(acked, from, to))
     for at = from, to do
       local raw = found[at - from + 1]
-      if not complete(acked[at], raw, tokens[at], drop) then
+      if complete(acked[at], raw, tokens[at], drop) then
+        jobs[acked[at]] = false
+      else
         unusual[#unusual + 1] = at
         raws[acked[at]] = raw
       end
@@ -59,7 +70,7 @@ local function settle_all()
     if settlement[S.MOVE] == 'ack' and settlement[S.OWN] and not settlement[S.REASON] and not settlement[S.FAILURE]
         and not seen[id] and jobs[id] == nil
         and complete(id, raws[id], settlement[S.TOKEN], settlement[S.DROP], settlement[S.RESULT]) then
-      answers[at] = COMPLETED
+      answers[at], jobs[id] = COMPLETED, false
     else
       rest[#rest + 1] = at
     end
@@ -111,56 +122,34 @@ local function has_expired(record)
   return is(record, EXPIRES) and fixed(record)[FIELD.EXPIRES_AT] <= now
 end
 
--- What is claimed: id and record, one after the other; and the sealed bytes of those that do not carry them, in this order.
-local leases, sealed_of, holds = {}, {}, {}
-local ids, chosen, large = {}, 0, {}
-local heads, started = {}, due(now)
-local claimed = {}  -- by queue: what leaves its line
-
-local function take(id, raw)
-  chosen = chosen + 1
-  ids[chosen], leases[2 * chosen - 1], leases[2 * chosen] = id, id, raw
-end
-
--- The next delivery number, owner and start, by joining strings.
-local function take_usual(id, raw)
-  local before = sub(raw, FROM.delivery, FROM.started - 1)
-  local head = heads[before]
-  if not head then
-    local _, number = struct.unpack(FORMAT.fence, raw)
-    head = fence(EXECUTING, number + 1, owner) .. sub(raw, FROM.flags, FROM.started - 1) .. started
-    heads[before] = head
-  end
-  jobs[id], raws[id] = nil, nil  -- a look may read it again
-  if sub(raw, FROM.size, FROM.rest - 1) == LARGE then large[#large + 1] = id end
-  take(id, head .. sub(raw, FROM.due))
-end
+local claim = claimer(owner, now)
+local holds, claimed = {}, {}  -- claimed: by queue, what leaves its line
 
 local function take_other(record)
   record[STATE], record[OWNER], record[STARTED], record[DELIVERY] = EXECUTING, owner, now, record[DELIVERY] + 1
   if is(record, HAS_HOLDS) then
     local hold, holder = take_holds(record, now)
-    holds[#holds + 1] = {chosen, hold, holder or ''}
+    holds[#holds + 1] = {claim.size, hold, holder or ''}
   end
   if is(record, EXPIRES) then zset('expiring:' .. record[QUEUE], record.id, false) end
-  if record[SIZE] == 0 then large[#large + 1] = record.id end
-  take(record.id, encode(record))
+  if record[SIZE] == 0 then claim.large[#claim.large + 1] = record.id end
+  claim.take(record.id, encode(record))
 end
 
 -- Claim the next jobs of a queue; false once a suspect ended the claim: it is taken alone, if it stands first.
 local function claim_from(queue)
-  local before, most = chosen, chosen + min(at_most[queue] or limit, limit - chosen)
+  local before, most = claim.size, claim.size + min(at_most[queue] or limit, limit - claim.size)
   local seen, taken, has_gaps, goes_on = 0, {}, false, true
-  while goes_on and chosen < most do
-    local size = min(most - chosen + #released, CHUNK)
+  while goes_on and claim.size < most do
+    local size = min(most - claim.size + #released, CHUNK)
     local page = redis.call('ZRANGE', P .. 'ready:' .. queue, seen, seen + size - 1)
     local known = {}
     for at = 1, #page do known[at] = sub(page[at], 9) end
     local raw_of = #page > 0 and redis.call('HMGET', P .. 'jobs', unpack(known))
     for at = 1, #page do
       local id, raw = known[at], raw_of[at]
-      if raw and USUAL[sub(raw, FROM.owner, FROM.started - 1)] and not released[id] then
-        take_usual(id, raw)
+      if raw and not released[id] and claim.take_usual(id, raw) then
+        jobs[id], raws[id] = nil, nil  -- a look may read it again
         taken[#taken + 1] = page[at]
       else
         local record = named(id)
@@ -168,20 +157,20 @@ local function claim_from(queue)
           has_gaps = true
         else
           local is_suspect = record[CRASHES] > 0
-          if not is_suspect or chosen == 0 then
+          if not is_suspect or claim.size == 0 then
             take_other(record)
             taken[#taken + 1] = page[at]
           end
           goes_on = not is_suspect
         end
       end
-      if chosen == most or not goes_on then break end
+      if claim.size == most or not goes_on then break end
     end
     seen = seen + #page
     if #page < size then break end
   end
-  if chosen > before then claimed[#claimed + 1] = {queue, taken, has_gaps} end
-  return goes_on and chosen < limit
+  if claim.size > before then claimed[#claimed + 1] = {queue, taken, has_gaps} end
+  return goes_on and claim.size < limit
 end
 
 local walk, laned = nil, {}  -- of the leases that have a lane: id, lane and for how long it was shut, if they probe
@@ -217,27 +206,7 @@ local function walk_through(queues)
   walk.write()
 end
 
--- All was read: what may be of the wrong type is written first.
-local function write_claimed()
-  local sealed = hmget('sealed', large, {})
-  for at, id in ipairs(large) do sealed_of[at] = sealed[id] or '' end
-  in_chunks('SADD', 'leases:' .. owner, ids)
-  redis.call('SADD', P .. 'owners', owner)
-  in_chunks('HSET', 'jobs', leases)
-  for _, from in ipairs(claimed) do
-    local queue, taken, has_gaps, size = unpack(from)
-    if has_gaps then
-      in_chunks('ZREM', 'ready:' .. queue, taken)
-    else
-      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- searches for no member
-    end
-    count(queue, AVAILABLE, -(size or #taken))
-    count(queue, EXECUTING, size or #taken)
-  end
-  flush()
-end
-
-local promoted, asked = 0, {}
+local promoted, asked, sealed_of = 0, {}, {}
 local is_whole, problem = pcall(function()
   if #settlements + #acked > 0 then settle_all() end
   for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do
@@ -253,6 +222,7 @@ local is_whole, problem = pcall(function()
     end
     known[queue] = true
   end
+  promoted = at_once
   for _, queue in ipairs(open) do promoted = promoted + expire_and_promote(queue) end
   for _, queue in ipairs(open) do walks = walks or (marked[queue] and limits.walks(queue)) end
   if walks then
@@ -262,7 +232,12 @@ local is_whole, problem = pcall(function()
       if not claim_from(queue) then break end
     end
   end
-  if chosen > 0 then write_claimed() elseif walks then flush() end
+  if claim.size > 0 then
+    local sealed = hmget('sealed', claim.large, {})
+    for at, id in ipairs(claim.large) do sealed_of[at] = sealed[id] or '' end
+    write_claimed(claim, owner, claimed)
+  end
+  if claim.size > 0 or walks then flush() end
   for _, queue in ipairs(open) do
     if marked[queue] then lanes.wakes(queue) else wakes[queue] = wakes[queue] or true end
   end
@@ -273,6 +248,6 @@ flush_counts()
 wake()
 if not is_whole then error(problem) end
 return {
-  1, cmsgpack.pack(answers), cmsgpack.pack(others), expires_at, promoted, leases, sealed_of, cmsgpack.pack(holds),
+  1, cmsgpack.pack(answers), cmsgpack.pack(others), expires_at, promoted, claim.leases, sealed_of, cmsgpack.pack(holds),
   cmsgpack.pack(asked), #damaged > 0 and 1 or walk and 0 or nil, walk and walk.answer(laned),
 }

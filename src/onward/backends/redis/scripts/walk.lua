@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing, showing
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
 -- seen at one moment, so one that moves meanwhile is seen once.  A walk over all jobs also tells whether there are records
 -- that no index names: it would not find them.

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, showing
 -- A stretch of a walk over a group of dead jobs by id: those that match, and the last id that was looked at, or false at the end.
 local job_name, fingerprint, queue, flow, node = A[1], A[2], A[3], A[4], A[5]
 local after, newest_first, limit, stretch = A[6], A[7], A[8], A[9]

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs
 -- How many leases are counted for limits, but are not there, or are there and not counted.  Leases decide.
 local wrong, expected, by_queue = 0, {}, {}
 

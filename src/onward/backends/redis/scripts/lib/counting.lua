@@ -1,6 +1,7 @@
 -- How many jobs are in which state, in all and by queue, so that no script counts them.
 
 local changes, ended = {}, 0
+local FIELDS = {'1', '2', '3', '4', '5', '6', '7'}  -- by state: the server makes a number that it is given text, and slowly
 local freed = {}  -- queues with a limit in which fewer jobs run now
 
 -- Whether a process could have written a number of jobs.  One below zero shows that counts were lost.
@@ -32,16 +33,16 @@ local function flush_counts()
     local lives = false
     for state, change in pairs(states) do
       if change ~= 0 then
-        add_to('counts', state, change)
-        add_to('counts:' .. queue, state, change)
+        add_to('counts', FIELDS[state], change)
+        add_to('counts:' .. queue, FIELDS[state], change)
         lives = lives or state <= RETRYABLE
       end
     end
     if lives then
-      local live = try('HMGET', 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, 'limited')
+      local live = try('HMGET', 'counts:' .. queue, FIELDS[SCHEDULED], FIELDS[AVAILABLE], FIELDS[EXECUTING], FIELDS[RETRYABLE], 'limited')
       if live[5] and (states[EXECUTING] or 0) < 0 then freed[queue] = true end
       if live[1] or live[2] or live[3] or live[4] then
-        try('ZADD', 'queues', 0, queue)
+        try('ZADD', 'queues', '0', queue)
       else
         try('ZREM', 'queues', queue)
       end

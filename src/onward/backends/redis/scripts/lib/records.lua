@@ -4,11 +4,6 @@
 -- Places of the other fields in a record that was taken apart.
 local STATE, DELIVERY, OWNER, FLAGS, STARTED, AT, SIZE, ENDED, REASON, TOMB = 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 
--- What a settlement compares: state, delivery, owner.
-local function fence(state, delivery, owner)
-  return struct.pack(FORMAT.fence, state, delivery, owner and #owner + 1 or 0) .. (owner or '')
-end
-
 local function is_text(value)
   return value == nil or type(value) == 'string'
 end
@@ -18,6 +13,8 @@ local function is_within(value, lowest, highest)
   return value >= lowest and value <= highest and value % 1 == 0
 end
 
+local function all_but_first(_, ...) return {...} end
+
 local function fixed(record)
   if not record.fixed then
     local last = FIELD.SINGLE_INSTANCE
@@ -26,7 +23,7 @@ local function fixed(record)
     elseif band(record[FLAGS], HAS_LANE) ~= 0 then
       last = FIELD.COST
     end
-    record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], last, 1)}, 2, last + 1)}
+    record.fixed = all_but_first(cmsgpack.unpack_limit(record[FIXED], last, 1))
   end
   return record.fixed
 end
@@ -74,12 +71,13 @@ do
       owner = sub(raw, FROM.flags, FROM.flags + length - 1)
     end
     local flags, started, at, size, rest = struct.unpack(FORMAT.header, raw, FROM.flags + length)
-    local record = {cmsgpack.unpack_limit(raw, SPENT - FIXED, rest)}
-    record[FIXED] = sub(raw, record[FIXED] + 1)
-    record[STATE], record[DELIVERY], record[OWNER], record[FLAGS], record[AT] = state, delivery, owner, flags, at
-    record[STARTED], record[SIZE] = started ~= 0 and started or nil, size
-    record.id = id
-    return check(record, is_over)
+    local after, queue, rank, attempts, crashes, interruptions, waits, parked_since, cancel_reason, spent =
+      cmsgpack.unpack_limit(raw, SPENT - FIXED, rest)
+    -- In the order of the places, and at once: a table that grows is copied each time.
+    return check({
+      sub(raw, after + 1), queue, rank, attempts, crashes, interruptions, waits, parked_since, cancel_reason, spent,
+      state, delivery, owner, flags, started ~= 0 and started or nil, at, size, id = id, fixed = false,
+    }, is_over)
   end
 end
 
@@ -90,12 +88,6 @@ local function encode(record)
   return fence(record[STATE], record[DELIVERY], record[OWNER])
     .. struct.pack(FORMAT.header, flags, record[STARTED] or 0, record[AT], record[SIZE])
     .. ARRAY.rest .. cmsgpack.pack(unpack(record, QUEUE, SPENT)) .. record[FIXED]
-end
-
-local function patch(state, now, reason, tomb, ran, died)
-  local packed = (died and ARRAY.death or ARRAY.patch) .. cmsgpack.pack(state, now, reason, tomb and 1 or 0, ran and 1 or 0)
-  if died then packed = packed .. cmsgpack.pack(died) end
-  return struct.pack(FORMAT.length, #packed) .. packed
 end
 
 local function is_live(raw)
@@ -113,10 +105,6 @@ local function decode_finished(id, raw)
   record[ATTEMPTS] = record[ATTEMPTS] + ran
   return record
 end
-
--- Ids whose records cannot be taken apart, or that an index names wrongly.  A script that writes all at once fails instead,
--- and has done nothing: `set_aside_and_repeat` sets them aside and calls it again.
-local damaged, is_lenient = {}, false
 
 local function taken_apart(id, raw, how)
   local is_whole, record = pcall(how or decode, id, raw)

@@ -68,6 +68,10 @@ local function classify(settlement)
   return (turned or record[STATE] == TARGETS[move]) and ALREADY + record[STATE] or LOST
 end
 
+-- Queues in which this script makes available what is due, and how many retries were made so at once: nothing reads their
+-- records again for it.
+local promotes, at_once = {}, 0
+
 local function put_back(record, settlement, state, now)
   local move = settlement[S.MOVE]
   if move == 'release' then
@@ -79,6 +83,9 @@ local function put_back(record, settlement, state, now)
   if move == 'park' then parked = record[PARKED_SINCE] or now end
   unindex(record)
   count(record[QUEUE], record[STATE], -1)
+  if state == RETRYABLE and settlement[S.DELAY] <= 0 and promotes[record[QUEUE]] and record[FLAGS] <= IS_SUSPECT then
+    state, at_once = AVAILABLE, at_once + 1
+  end
   record[STATE], record[OWNER], record[PARKED_SINCE] = state, nil, parked
   record[WAITS], record[AT] = settlement[S.WAITS], now + settlement[S.DELAY]
   index(record, now)
@@ -119,86 +126,4 @@ local function settle_one(settlement, owner, now)
     put_back(record, settlement, state, now)
   end
   return state, record
-end
-
--- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Returns a function that
--- takes one, and says whether it was usual; and one that writes them all.
-local function completer(owner, now)
-  local ids, records, ended_as, tombs, results = {}, {}, {}, {}, {}
-  local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
-  local fences = {}
-  local flags_from, size_from, rest_from = FROM.flags + #owner, FROM.size + #owner, FROM.rest + #owner
-  local no_size = string.rep('\0', FROM.rest - FROM.size)
-  local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
-  local by_queue, large = {}, {}
-
-  -- What the look needs of a member.  False: its record says something else, and is taken apart.
-  local function complete_member(id, raw)
-    local is_whole, _, _, _, _, _, _, _, _, _, _, carried = pcall(cmsgpack.unpack_limit, raw, SPENT - FIXED + 1, rest_from)
-    local flow, node = is_whole and type(carried) == 'table' and carried[FIELD.FLOW], is_whole and carried[FIELD.NODE]
-    if type(flow) ~= 'string' or type(node) ~= 'string' then return false end
-    flows.completed(id, flow, node)
-    return true
-  end
-
-  local function complete(id, raw, token, drop, result)
-    local usual_fence = fences[token]
-    if not usual_fence then
-      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags but those in the next byte: of a suspect, of a member
-      fences[token] = usual_fence
-    end
-    if not raw or sub(raw, 1, flags_from) ~= usual_fence then return false end
-    local further = byte(raw, flags_from + 1)
-    if further > IS_SUSPECT + IS_MEMBER then return false end
-    if further >= IS_MEMBER and (drop or not complete_member(id, raw)) then return false end
-    local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
-    if not is_whole or type(queue) ~= 'string' then return false end
-    usual = usual + 1
-    ids[usual] = id
-    local changes = by_queue[queue]
-    if not changes then
-      changes = {0, 0}
-      by_queue[queue] = changes
-    end
-    changes[1] = changes[1] + 1
-    if drop then
-      local _, _, _, size = struct.unpack(FORMAT.header, raw, flags_from)
-      if size == 0 then large[#large + 1] = id end
-      records[2 * usual - 1] = id
-      records[2 * usual] = buried .. sub(raw, 1, size_from - 1) .. no_size .. sub(raw, rest_from, -size - 1)
-      tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
-      tomb_count = tomb_count + 2
-    else
-      records[2 * usual - 1], records[2 * usual] = id, finished .. raw
-      ended_as[kept_count + 1], ended_as[kept_count + 2] = '0', id
-      kept_count = kept_count + 2
-      changes[2] = changes[2] + 1
-      if result then
-        results[result_count + 1], results[result_count + 2] = id, ARGV[result]
-        result_count = result_count + 2
-      end
-    end
-    jobs[id] = false
-    return true
-  end
-
-  local function write()
-    if usual == 0 then return end
-    in_chunks('SREM', 'leases:' .. owner, ids)
-    in_chunks('ZREM', 'live', ids)
-    in_chunks('HSET', 'jobs', records)
-    if kept_count > 0 then in_chunks('ZADD', 'ended:' .. COMPLETED, ended_as) end
-    if result_count > 0 then in_chunks('HSET', 'results', results) end
-    if tomb_count > 0 then
-      in_chunks('ZADD', 'tombs', tombs)
-      in_chunks('HDEL', 'sealed', large)
-    end
-    for queue, changes in pairs(by_queue) do
-      count(queue, EXECUTING, -changes[1])
-      count(queue, COMPLETED, changes[2])
-    end
-    ended = ended + usual
-  end
-
-  return complete, write
 end

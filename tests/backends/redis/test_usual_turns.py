@@ -1,0 +1,217 @@
+"""The script for usual turns: it answers and writes what the script for all of them does, or nothing."""
+
+import random
+
+import pytest
+
+from onward.backend import Claim, Settlement
+from onward.job.states import State
+from onward.testing.contract.builders import (
+    SETTLEMENTS,
+    a_failure,
+    a_lease,
+    a_session,
+    a_turn,
+    an_envelope,
+    ids,
+    some_envelopes,
+)
+from onward.testing.contract.lanes import a_limit, declare, in_lane
+from tests.backends.redis.test_limits import commands
+
+QUEUES = ("default", "mail")
+WHOLE = 10**9  # turns
+ODD = [
+    {"delay": 5.0},
+    {"unique_key": "k"},
+    {"single_instance": "s"},
+    {"payload": "long " * 200},
+    {"priority": 7},
+]
+
+
+def scripts(raw, call):
+    """How often a call runs a script."""
+    raw.config_resetstat()
+    call()
+    return raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+def contents(raw):
+    """What the server holds, but for the state of its random order."""
+    found = {}
+    for key in raw.scan_iter():
+        kind = raw.type(key)
+        if kind == b"hash":
+            found[key] = raw.hgetall(key)
+        elif kind == b"zset":
+            found[key] = raw.zrange(key, 0, -1, withscores=True)
+        elif kind == b"set":
+            found[key] = raw.smembers(key)
+        else:
+            found[key] = raw.lrange(key, 0, -1)
+    return found
+
+
+def a_story(seed):
+    """Steps that a worker and others make: nearly all usual ones, and now and then any other."""
+    chance, steps = random.Random(seed), []
+    for _ in range(60):
+        odd = chance.random() < 0.15
+        options = chance.choice(ODD) if odd else {}
+        steps.append(
+            (
+                [an_envelope(queue=chance.choice(QUEUES), **options) for _ in range(chance.randrange(4))],
+                [chance.random() for _ in range(3)],
+                chance.randrange(5),
+                chance.choice([QUEUES, QUEUES[:1], QUEUES[::-1], (*QUEUES, *QUEUES)]),
+                chance.choice([*SETTLEMENTS, "at once", "stale", "forgets"]) if chance.random() < 0.2 else "ack",
+                chance.choice(["pause", "resume", "cancel", "wait"]) if chance.random() < 0.1 else None,
+            )
+        )
+    return steps
+
+
+def settled(how, lease):
+    if how == "at once":
+        return Settlement.nack(lease, 0, failure=a_failure())
+    if how == "forgets":
+        return Settlement.ack(lease, keep=False)
+    return Settlement.ack(lease) if how in ("ack", "stale") else SETTLEMENTS[how](lease)
+
+
+def told(backend, clock, story):
+    """What a worker is answered, step by step."""
+    backend.open_session(a_session(lease_for=10**6))
+    held, old, answers = [], [], []
+    for envelopes, chances, limit, queues, how, other in story:
+        if envelopes:
+            backend.enqueue(envelopes)
+        if other == "pause":
+            backend.pause("mail")
+        elif other == "resume":
+            backend.pause("mail", paused=False)
+        elif other == "cancel" and held:
+            backend.cancel([held[0].envelope.id], "enough")
+        elif other == "wait":
+            clock.advance(100)
+        ends = [lease for lease, chance in zip(held, chances, strict=False) if chance < 0.8]
+        settlements = [settled(how if at == 0 else "ack", lease) for at, lease in enumerate(ends)]
+        if how == "stale" and old:
+            settlements.append(Settlement.ack(old[0]))
+        result = backend.turn(a_turn(*settlements, claim=Claim(queues=queues, limit=limit) if limit else None))
+        answers.append(result)
+        held = [lease for lease in held if lease not in ends] + result.leases
+        old += ends
+    return answers
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clock, seed):
+    story, start = a_story(seed), clock.now()
+    usual, whole = open_backend(), open_backend()
+    whole._whole_turns = WHOLE
+
+    def usual_turn(*given):
+        made.append(turn(*given))
+        usual._whole_turns = 0
+        return made[-1]
+
+    made, turn, usual._usual_turn = [], usual._usual_turn, usual_turn
+    first = told(usual, clock, story)
+    found = contents(raw)
+    raw.flushall()
+    clock.set(start)
+
+    assert told(whole, clock, story) == first
+    assert contents(raw) == found
+    assert any(each is None for each in made)
+    assert any(each is not None for each in made)
+
+
+def test_one_call_settles_jobs_and_claims_others(backend, raw):
+    lease = a_lease(backend)
+    backend.enqueue(some_envelopes(2))
+    turn = a_turn(Settlement.ack(lease), claim=Claim(queues=("default",), limit=2))
+
+    assert scripts(raw, lambda: backend.turn(turn)) <= 1  # 0: the server was told the script
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        lambda backend, clock: backend.enqueue([an_envelope(delay=1)]) and clock.advance(2),
+        lambda backend, clock: backend.enqueue([an_envelope(single_instance="s")]),
+        lambda backend, clock: declare(backend, a_limit(running=1)) or backend.enqueue(in_lane(1, "acme")),
+        lambda backend, clock: backend.cancel([ids(backend.turn(CLAIM).leases)[0]], "enough"),
+    ],
+    ids=["due", "held", "laned", "asked"],
+)
+def test_where_anything_takes_more_it_writes_nothing_and_is_not_tried_for_a_while(backend, raw, clock, unusual):
+    backend.enqueue(some_envelopes(3))
+    backend.open_session(a_session())
+    unusual(backend, clock)
+    before = contents(raw)
+
+    assert backend._run("turn_usual", clock.micros(), "worker", ("default",), 9, {}, [], [], False) is None
+    assert contents(raw) == before
+    backend.turn(a_turn(claim=Claim(queues=("default",), limit=9)))
+    assert backend._whole_turns > 0
+    assert "zscore" in commands(raw, lambda: backend.turn(CLAIM))
+
+
+CLAIM = a_turn(claim=Claim(queues=("default",), limit=1))
+
+
+@pytest.mark.parametrize("holder", ["worker", "another"])
+def test_a_lease_that_was_lost_settles_nothing(backend, raw, clock, holder):
+    lost = a_lease(backend)
+    backend.settle([Settlement.nack(lost, 0, failure=a_failure())])
+    backend.open_session(a_session(holder))
+    (held,) = backend.turn(a_turn(owner=holder, claim=Claim(queues=("default",), limit=1))).leases
+    backend.open_session(a_session())
+    before = contents(raw)
+    acked = [lost.envelope.id], [lost.token], False
+
+    assert (held.envelope.id, held.owner, held.token) == (lost.envelope.id, holder, lost.token + 1)
+    assert backend._run("turn_usual", clock.micros(), "worker", (), 0, {}, *acked) is None
+    assert contents(raw) == before
+
+
+# Retries that are due at once
+
+
+def retried(backend, *, queue="default", claims=("default",), **envelope):
+    """The answer of a turn that fails a job, to be retried at once, and claims."""
+    lease = a_lease(backend, **envelope)
+    failed = Settlement.nack(lease, 0, failure=a_failure())
+    backend.enqueue([an_envelope(queue=queue)])
+    result = backend.turn(a_turn(failed, claim=Claim(queues=claims, limit=9)))
+    assert [each.state for each in result.settled] == [State.RETRYABLE]
+    return lease.envelope.id, result
+
+
+@pytest.mark.parametrize("options", [{}, {"unique_key": "k"}, {"single_instance": "s"}])
+def test_a_retry_at_once_is_claimed_by_the_turn_that_settles_it_and_counts_as_promoted(backend, options):
+    job_id, result = retried(backend, **options)
+
+    assert job_id in ids(result.leases)
+    assert result.promoted == 1
+    assert backend.counts()[State.EXECUTING] == 2
+
+
+def test_a_retry_at_once_waits_where_its_queue_is_paused(backend):
+    lease = a_lease(backend)
+    backend.pause("default")
+    job_id, failed = lease.envelope.id, Settlement.nack(lease, 0, failure=a_failure())
+    result = backend.turn(a_turn(failed, claim=Claim(queues=("default",), limit=9)))
+    assert (result.leases, result.promoted) == ([], 0)
+    assert backend.get(job_id).state is State.RETRYABLE
+
+
+def test_a_retry_at_once_waits_where_no_job_of_its_queue_is_claimed(backend):
+    job_id, result = retried(backend, queue="mail", claims=("mail",))
+
+    assert job_id not in ids(result.leases)
+    assert result.promoted == 0
+    assert backend.get(job_id).state is State.RETRYABLE
