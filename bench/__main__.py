@@ -22,6 +22,7 @@ from bench.engines import (
     growth,
     limits,
     mariadb,
+    memory,
     plain_turns,
     postgres,
     redis,
@@ -48,6 +49,7 @@ ENGINES: dict[str, Any] = {
     "growth on sqlite": growth.ON_SQLITE,
     "growth on postgres": growth.ON_POSTGRES,
     "growth on redis": growth.ON_REDIS,
+    "memory": memory,
 }
 HERE = Path(__file__).parent.parent
 
@@ -55,12 +57,12 @@ HERE = Path(__file__).parent.parent
 def main() -> int:
     options = _options()
     results = page.read(HERE / "docs")
-    memory = body.COUNTERS
+    in_memory = body.COUNTERS
     for name in options.only or _without_earlier(options):
         say(f"{name}:")
         with (
             tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder,
-            tempfile.TemporaryDirectory(prefix="onward-bench-", dir=memory) as counters,
+            tempfile.TemporaryDirectory(prefix="onward-bench-", dir=in_memory) as counters,
         ):
             os.environ |= {"BENCH_FOLDER": folder, "BENCH_COUNTERS": counters}
             body.FOLDER, body.COUNTERS = Path(folder), Path(counters)

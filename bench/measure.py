@@ -152,7 +152,7 @@ def middle(values: Sequence[float]) -> float:
 
 
 def _first(counter: str, workers: Sequence[subprocess.Popen[bytes]]) -> float:
-    patience = time.monotonic() + 30
+    patience = time.monotonic() + 120  # on a busy machine eight processes with a heavy application take a minute
     while body.count(counter) == 0:
         if time.monotonic() > patience or any(worker.poll() is not None for worker in workers):
             raise RuntimeError("no job was run")

@@ -28,10 +28,10 @@ PAGE = Path("docs/processes-and-threads.md")
 BEGIN = "<!-- {}: written by `python -m tools.processes_picture write` -->"
 END = "<!-- /{} -->"
 
-WIDTH, HEIGHT = 1000, 760
+WIDTH, HEIGHT = 1000, 900
 
 _SUPERVISOR, _WORKER, _ISOLATED, _ANY = "supervisor", "worker process", "isolated process", "any program"
-_TEMPLATE = "template"
+_TEMPLATE, _WORKER_TEMPLATE = "template", "template of worker processes"
 
 
 class Thread(NamedTuple):
@@ -154,6 +154,8 @@ CHANNELS = (
     Channel("worker/isolated_messages.py", "FromProcess", _ISOLATED, _WORKER),
     Channel("worker/template_messages.py", "FromWorker", _WORKER, _TEMPLATE),
     Channel("worker/template_messages.py", "FromTemplate", _TEMPLATE, _WORKER),
+    Channel("supervisor/template_messages.py", "FromSupervisor", _SUPERVISOR, _WORKER_TEMPLATE),
+    Channel("supervisor/template_messages.py", "FromTemplate", _WORKER_TEMPLATE, _SUPERVISOR),
 )
 
 
@@ -312,7 +314,7 @@ def _full(name: str) -> str:
 # The picture
 
 _IN_WORDS = (
-    "The supervisor, its worker processes, isolated processes and the template from which they are forked, the store and a "
+    "The supervisor, its worker processes, isolated processes and the templates from which both are forked, the store and a "
     "program that enqueues, with their threads and what they send each other."
 )
 
@@ -320,7 +322,7 @@ _IN_WORDS = (
 def picture(facts: Facts) -> str:
     """The SVG.  The same code gives the same bytes."""
     names = [[each.name for each in facts.messages if each.channel == channel] for channel in CHANNELS]
-    down, up, out, back, asked, told = names
+    down, up, out, back, asked, told, workers_asked, workers_told = names
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">Processes and threads of onward worker</title>',
@@ -332,12 +334,14 @@ def picture(facts: Facts) -> str:
         *_process(30, 290, 560, 240, "worker process × N: one Worker"),
         *_process(30, 650, 560, 90, "isolated process: one run at a time"),
         *_process(610, 650, 170, 90, "template"),
+        *_process(30, 780, 940, 90, "template of worker processes"),
         *_process(800, 40, 170, 490, "store"),
         *_process(800, 650, 170, 90, "program"),
         *_thread("main: the loop", 150, 120),
         *_thread("main: the handler", 150, 700),
         *_thread("main: forks", 695, 700),
         *_thread("enqueue", 885, 700),
+        *_thread("main: forks", 150, 840),
     ]
     for (_, name), thread in THREADS.items():
         if thread.place is not None:
@@ -351,6 +355,8 @@ def picture(facts: Facts) -> str:
         *_arrow("M590 522 H630 V644", asked, 637, 600),
         *_arrow("M700 650 V508 H596", told, 707, 552),
         *_arrow("M610 720 H596", [], 0, 0),
+        *_arrow("M30 80 H18 V820 H24", [", ".join(workers_asked)], 250, 826),
+        *_arrow("M30 850 H8 V60 H24", [", ".join(workers_told)], 250, 856),
         *_arrow("M440 120 H794", ["extend, reap, prune"], 610, 112),
         *_arrow("M585 340 H794", ["turn: settle, claim"], 610, 332),
         *_arrow("M585 390 H794", ["extend"], 610, 382),

@@ -26,6 +26,7 @@ class Mutant(NamedTuple):
 
 SQLITE = "src/onward/backends/sqlite"
 ENTRY = "src/onward/entry"
+WORKER_TEMPLATES = "tests/supervisor/test_worker_template.py"
 TEMPLATES = "tests/supervisor/test_template.py"
 MEMORY = "src/onward/backends/memory"
 IN_STEPS = "tests/backends/sqlite/test_flows.py::TestSteps"
@@ -3429,7 +3430,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M386",
         "a template in which threads run is forked",
-        (Edit(f"{ENTRY}/template.py", "    if threads or tasks:\n", "    if tasks < 0:\n"),),
+        (Edit(f"{ENTRY}/fork_safety.py", "    if threads or tasks:\n", "    if tasks < 0:\n"),),
         (f"{TEMPLATES}::test_a_template_whose_import_leaves_something_behind_is_not_forked",),
     ),
     Mutant(
@@ -3437,7 +3438,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a template with open sockets is forked",
         (
             Edit(
-                f"{ENTRY}/template.py",
+                f"{ENTRY}/fork_safety.py",
                 '("socket:", "anon_inode:")):\n        return True',
                 '("anon_inode:")):\n        return True\n    if target.startswith("socket:"):\n        return False',
             ),
@@ -3461,5 +3462,59 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{TEMPLATES}::test_a_job_whose_import_fails_is_put_aside_and_the_next_imports_again",),
+    ),
+    Mutant(
+        "M390",
+        "a forked worker process runs although the supervisor never knew its pid",
+        (Edit(f"{ENTRY}/worker_template.py", "    if not known:\n        os._exit(0)\n", ""),),
+        (f"{WORKER_TEMPLATES}::test_a_forked_process_that_nobody_knows_opens_no_session",),
+    ),
+    Mutant(
+        "M391",
+        "the relay does not look for what the application starts after a fork",
+        (
+            Edit(
+                f"{ENTRY}/worker_template.py",
+                "        reason = why_not_fork(open_before)\n        pid =",
+                "        reason = None\n        pid =",
+            ),
+        ),
+        (f"{WORKER_TEMPLATES}::test_an_application_that_does_not_bear_a_fork_is_served_by_fresh_interpreters",),
+    ),
+    Mutant(
+        "M392",
+        "a template that stands still is waited for",
+        (
+            Edit(
+                "src/onward/supervisor/worker_forks.py",
+                "self._clock() - self._asked_at > _ANSWERS_WITHIN",
+                "self._clock() < self._asked_at",
+            ),
+        ),
+        (f"{WORKER_TEMPLATES}::test_a_template_that_stands_still_leaves_no_place_empty",),
+    ),
+    Mutant(
+        "M393",
+        "processes are forked however often forked ones end before they have started",
+        (
+            Edit(
+                "src/onward/supervisor/worker_forks.py",
+                "if self._failed_in_a_row >= _MOST_FAILED:",
+                "if self._failed_in_a_row < 0:",
+            ),
+        ),
+        (f"{WORKER_TEMPLATES}::test_an_application_that_does_not_bear_a_fork_is_served_by_fresh_interpreters",),
+    ),
+    Mutant(
+        "M394",
+        "a reload forks from the template that has imported the code of before",
+        (
+            Edit(
+                "src/onward/supervisor/supervisor.py",
+                "        self._awaits_change = False\n        self._fleet.end_template()\n",
+                "        self._awaits_change = False\n",
+            ),
+        ),
+        ("tests/supervisor/test_reload.py::test_new_code_runs_and_what_was_begun_is_finished_with_the_old",),
     ),
 )

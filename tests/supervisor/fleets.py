@@ -213,8 +213,8 @@ class Fleet:
     def workers(self, count):
         """Its worker processes, as soon as there are so many."""
         return eventually(
-            lambda: pids if len(pids := self.members("onward.entry.child")) == count else None,
-            what=lambda: f"{self.members('onward.entry.child')} are not {count}:\n{self.log}",
+            lambda: pids if len(pids := self._named("onward-worker")) == count else None,
+            what=lambda: f"{self._named('onward-worker')} are not {count}:\n{self.log}",
         )
 
     def solos(self):
@@ -224,6 +224,10 @@ class Fleet:
     def templates(self):
         """Its processes from which those are forked."""
         return self._named("onward-template")
+
+    def preloaded(self):
+        """Its process from which worker processes are forked."""
+        return self._named("onward-preload")
 
     def _named(self, name):
         found = []

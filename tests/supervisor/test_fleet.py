@@ -8,7 +8,7 @@ import pytest
 from onward.supervisor.fleet import Fleet
 from onward.supervisor.messages import Hello
 from onward.supervisor.options import ProcessOptions
-from onward.supervisor.process import WorkerProcess, oom_kills
+from onward.supervisor.process import WorkerProcess, fresh_interpreter, oom_kills
 
 NEVER = float("inf")
 
@@ -151,13 +151,13 @@ def test_a_process_that_cannot_be_started_is_tried_again_after_a_pause(fleet_of,
 
 def test_a_process_that_ends_by_itself_tells_how():
     for program, cause in ((("/bin/sh", "-c", "exit 3"), "exited with code 3"), (("/bin/true",), "exited with code 0")):
-        process = WorkerProcess(1, program, ProcessOptions(app="shop:jobs"))
+        process = WorkerProcess(1, fresh_interpreter(program, ProcessOptions(app="shop:jobs")))
         assert process.cause_of_death(process.collect_exited(), out_of_memory=False) == cause
         process.forget()
 
 
 def test_the_kernel_is_blamed_only_for_what_it_does():
-    process = WorkerProcess(1, ("/bin/sh", "-c", "kill -9 $$"), ProcessOptions(app="shop:jobs"))
+    process = WorkerProcess(1, fresh_interpreter(("/bin/sh", "-c", "kill -9 $$"), ProcessOptions(app="shop:jobs")))
     code = process.collect_exited()
 
     assert code == -signal.SIGKILL

@@ -30,9 +30,10 @@ def version(shop):
     return shop.jobs.enqueue("version").result(20)
 
 
-def test_new_code_runs_and_what_was_begun_is_finished_with_the_old(shop, start, write):
+@pytest.mark.parametrize("processes", [1, 2])  # two are forked from a template
+def test_new_code_runs_and_what_was_begun_is_finished_with_the_old(shop, start, write, processes):
     write(1)
-    fleet = start(shop, "--reload")
+    fleet = start(shop, "--reload", "--processes", processes)
     held = shop.hold.enqueue("held")
     shop.noted("holding", name="held")
     assert version(shop) == 1

@@ -19,6 +19,8 @@ def has_ended(pid: int) -> bool:
 
 def kill_group(pid: int) -> None:
     """Kill a child process that was not waited for yet, and the processes of its group."""
+    if pid <= 1:
+        raise ValueError(f"{pid} is no process of ours: it stands for many")
     for kill in (os.kill, os.killpg):  # it may have left its group
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Argument", "Command", "Group", "argument"]
+__all__ = ["GLOBALS", "Argument", "Command", "Group", "argument"]
 
 
 class Argument(NamedTuple):
@@ -79,3 +79,20 @@ class Group(NamedTuple):
     @property
     def usage(self) -> str:
         return f"{self.name} [options] COMMAND ..."
+
+
+GLOBALS = (
+    argument("--url", "the store, such as sqlite:///jobs.db; else ONWARD_URL, or what onward.toml says", metavar="URL"),
+    argument(
+        "--store", "the database beside a broker, for what the broker cannot keep; else ONWARD_STORE", metavar="URL"
+    ),
+    argument("--namespace", "the namespace in that store", metavar="NAME"),
+    argument(
+        "--app",
+        "take store and jobs from an application in Python code, as in shop.jobs:jobs or shop:create()",
+        metavar="MODULE:ATTRIBUTE",
+    ),
+    argument("--json", "print data as JSON, one object to a line", action="store_true"),
+    argument("--quiet", "print data and errors only", action="store_true"),
+    argument("--debug", "log, and show the traceback of an error", action="store_true"),
+)

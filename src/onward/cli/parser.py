@@ -10,9 +10,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from onward.cli import near_misses
-from onward.cli.command import Argument, Command, Group
-from onward.cli.commands import GLOBALS, TREE
+from onward.cli import near_misses, worker
+from onward.cli.command import GLOBALS, Argument, Command, Group
 from onward.cli.exits import MEANINGS, CommandError, Exit
 from onward.version import __version__
 
@@ -21,13 +20,14 @@ __all__ = ["parse"]
 
 def parse(arguments: Sequence[str]) -> Namespace:
     """Parse the command line; ``run`` is the command's function."""
+    tree = _tree(arguments)
     try:
-        args, rest = _build(set(arguments)).parse_known_args(arguments)
+        args, rest = _build(tree, set(arguments)).parse_known_args(arguments)
     except UnknownCommand as unknown:
         after = arguments[arguments.index(unknown.word) + 1 :]
         words = [unknown.word, *(word for word in after if not word.startswith("-"))]
-        raise CommandError(near_misses.told(TREE, unknown.prog, words), Exit.USAGE) from None
-    args.tree, args.everywhere = TREE, GLOBALS
+        raise CommandError(near_misses.told(_tree(), unknown.prog, words), Exit.USAGE) from None
+    args.tree, args.everywhere = tree, GLOBALS
     _adopt(args, rest)
     _prefer_other(args)
     return args
@@ -57,7 +57,16 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
-def _build(words: set[str]) -> Parser:
+def _tree(arguments: Sequence[str] = ()) -> Sequence[Command | Group]:
+    """Return all commands; that of a worker alone if it is asked for, because that one keeps for weeks what it imports."""
+    if arguments[:1] == [worker.COMMAND.name]:
+        return (worker.COMMAND,)
+    from onward.cli.commands import TREE
+
+    return TREE
+
+
+def _build(tree: Sequence[Command | Group], words: set[str]) -> Parser:
     """Build the parser of a command line with these words."""
     codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
     parser = Parser(
@@ -70,7 +79,7 @@ def _build(words: set[str]) -> Parser:
         "-V", "--version", action="version", version=f"onward {__version__}", help="print the version and exit"
     )
     _add_globals(parser)
-    _add_commands(parser, TREE, words)
+    _add_commands(parser, tree, words)
     return parser
 
 
@@ -131,7 +140,7 @@ def _prefer_other(args: Namespace) -> None:
     word = getattr(args, command.arguments[0].dest)
     other = next((each for each in command.others if each.name == word), None)
     if other is None and difflib.get_close_matches(word or "", [each.name for each in command.others], n=1):
-        raise CommandError(near_misses.told(TREE, args.prog, [word]), Exit.USAGE)
+        raise CommandError(near_misses.told(_tree(), args.prog, [word]), Exit.USAGE)
     if other is not None:
         for each in command.arguments:
             if each.is_option and getattr(args, each.dest) != each.default:

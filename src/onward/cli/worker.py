@@ -32,10 +32,7 @@ def run(args: Namespace) -> int:
     from onward.supervisor.options import ProcessOptions, SupervisorOptions
     from onward.supervisor.supervisor import Supervisor
 
-    name = args.application or args.app
-    if name is None:
-        raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
-    ApplicationName.parse(name)  # a typing error raises before a process is started
+    name = _application_name(args)
     once = {"concurrency": 1, "max_jobs": 1, "until_empty": True} if args.once else {}
     process = ProcessOptions(
         **{
@@ -61,6 +58,7 @@ def run(args: Namespace) -> int:
     options = SupervisorOptions(
         program=(sys.executable, "-m", "onward.entry.child"),
         process=process,
+        template_program=_template_program(args),
         processes=1 if args.once else args.processes,
         max_rss=args.max_rss,
         max_silence=args.max_silence,
@@ -70,6 +68,23 @@ def run(args: Namespace) -> int:
         heartbeat=args.heartbeat,
     )
     return Supervisor(options, open_store=open_store).run()
+
+
+def _application_name(args: Namespace) -> str:
+    name: str | None = args.application or args.app
+    if name is None:
+        raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
+    ApplicationName.parse(name)  # a typing error raises before a process is started
+    return name
+
+
+def _template_program(args: Namespace) -> tuple[str, ...] | None:
+    """Return the command that starts the process from which the worker processes are forked; None: they are not.
+
+    A single process shares its memory with nobody, and elsewhere than on Linux a fork after an import is not safe.
+    """
+    shares = args.preload and args.processes > 1 and not args.once
+    return (sys.executable, "-m", "onward.entry.worker_template") if shares and sys.platform == "linux" else None
 
 
 def log_level(args: Namespace) -> int:
@@ -182,8 +197,7 @@ COMMAND = Command(
         ),
         argument(
             "--no-preload",
-            "start each process of a single job as a fresh interpreter, not as a fork of one that has imported the "
-            "application",
+            "start each process as a fresh interpreter, not as a fork of one that has imported the application",
             action="store_false",
             dest="preload",
             default=True,

@@ -29,28 +29,38 @@ from onward.supervisor.child_link import Supervised
 from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
-from onward.supervisor.subreaper import end_with_parent
+from onward.supervisor.subreaper import end_with_parent, name_process
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.inflight import Quota
 from onward.worker.options import WorkerOptions
 from onward.worker.worker import Worker
 
-__all__ = ["leave_signals_to_others", "load_application", "main", "prepare_process"]
+__all__ = ["leave_signals_to_others", "load_application", "main", "prepare_process", "serve"]
 
 _EXITS_WITHIN = 5.0  # seconds for the application's own code at exit
 
 
 def main(channel_fd: str, board_fd: str, options_json: str) -> int:
-    """Import the application, report that, and run jobs until there is nothing to do or the supervisor is gone."""
+    """Import the application, and serve it until there is nothing to do or the supervisor is gone."""
     os.set_inheritable(int(board_fd), False)  # noqa: FBT003
     end, options = prepare_process(channel_fd, options_json)
-    channel = IpcChannel(end, DECODE_ABOVE)
+    name_process("onward-worker")
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
-        app.connect()
-        worker = _worker(app, options, RunBoard(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
+        IpcChannel(end, DECODE_ABOVE).send(_failed(error, options))
+        return Exit.OK
+    return serve(app, options, end, int(board_fd))
+
+
+def serve(app: Onward, options: ProcessOptions, end: socket.socket, board_fd: int) -> int:
+    """Open the store, report that, and run jobs until there is nothing to do or the supervisor is gone."""
+    channel = IpcChannel(end, DECODE_ABOVE)
+    try:
+        app.connect()
+        worker = _worker(app, options, RunBoard(board_fd))
+    except BaseException as error:  # noqa: BLE001  the application's own code may be called
         channel.send(_failed(error, options))
         return Exit.OK
     end_with_parent(on=False)

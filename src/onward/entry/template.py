@@ -10,40 +10,29 @@ with the template, and the template with its worker.  The other end is `onward.w
 
 from __future__ import annotations
 
-import fcntl
-import gc
 import os
 import selectors
 import socket
 import sys
-import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
+from onward.base.packets import receive, send, shortened
 from onward.base.process_end import kill_group
 from onward.entry.child import leave_signals_to_others, load_application, prepare_process
+from onward.entry.fork_safety import begin_anew, open_files, prepare_to_fork, why_not_fork
 from onward.entry.isolated import import_problem, run_isolated
 from onward.supervisor.subreaper import end_with_parent, name_process
-from onward.worker.template_messages import (
-    CannotFork,
-    Forked,
-    ForkEnded,
-    NotPreloaded,
-    Preloaded,
-    receive,
-    send,
-    shortened,
-)
+from onward.worker.template_messages import DECODE, CannotFork, Forked, ForkEnded, NotPreloaded, Preloaded
 
-__all__ = ["Forks", "main", "why_not_fork"]
+__all__ = ["Forks", "main"]
 
 
 def main(options_json: str, requests_fd: str) -> None:
     """Import the application, then fork a process whenever the worker asks for one."""
     requests, options = prepare_process(requests_fd, options_json)
     name_process("onward-template")
-    open_before = _open_files()
+    open_before = open_files()
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
@@ -54,14 +43,11 @@ def main(options_json: str, requests_fd: str) -> None:
     if reason is not None:
         send(requests, NotPreloaded(shortened(reason)))
         return
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()  # or each fork would write again what the import has printed
-    gc.collect()
-    gc.freeze()  # a collection in a fork leaves these objects alone, so that their memory stays shared
+    prepare_to_fork()
     send(requests, Preloaded())
     channel = Forks(requests).serve()
     name_process("onward-isolated")
+    begin_anew()
     run_isolated(app, channel)
 
 
@@ -84,7 +70,7 @@ class Forks:
                     return channel
 
     def _fork(self) -> socket.socket | None:
-        message, files = receive(self._requests)
+        message, files = receive(self._requests, DECODE)
         if message is None:
             os._exit(0)  # without the application's own code at exit, as isolated processes do
         channel, control = (socket.socket(fileno=file) for file in files)
@@ -151,40 +137,6 @@ class _Fork(NamedTuple):
     def close(self) -> None:
         os.close(self.pidfd)
         self.control.close()
-
-
-def why_not_fork(open_before: dict[int, str]) -> str | None:
-    """Return what the import has left behind that a fork must not inherit, or what the system lacks; None: nothing."""
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError as error:
-        return f"the system has no files that refer to processes (pidfd): {error}"
-    threads = [each.name for each in threading.enumerate() if each is not threading.main_thread()]
-    tasks = len(list(Path("/proc/self/task").iterdir())) - 1
-    if threads or tasks:
-        named = f" ({', '.join(threads)})" if threads else ", not of Python's"
-        return f"the import of the application leaves {max(tasks, len(threads))} threads running{named}"
-    for file, target in _open_files().items():
-        if open_before.get(file) != target and _must_not_be_shared(file, target):
-            return f"the import of the application leaves {target} open"
-    return None
-
-
-def _must_not_be_shared(file: int, target: str) -> bool:
-    """Tell sockets, event loops and files that are both read and written, such as databases, from log files and pipes."""
-    if target.startswith(("socket:", "anon_inode:")):
-        return True
-    with suppress(OSError):
-        return target != os.devnull and fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
-    return False
-
-
-def _open_files() -> dict[int, str]:
-    found: dict[int, str] = {}
-    for link in list(Path("/proc/self/fd").iterdir()):
-        with suppress(OSError):  # the folder itself, which is closed by now
-            found[int(link.name)] = str(link.readlink())
-    return found
 
 
 if __name__ == "__main__":

@@ -31,17 +31,20 @@ class Gauges(NamedTuple):
 class Boards:
     """Reads the boards of the processes that run, and remembers the counters of those that have ended."""
 
-    def __init__(self, processes: Iterable[WorkerProcess]) -> None:
+    def __init__(self, processes: Iterable[WorkerProcess], *, handed_over: Callable[[], Iterable[str]] = tuple) -> None:
+        """``handed_over``: returns the sessions of dead processes that wait to be adopted."""
         self._processes = processes
+        self._handed_over = handed_over
         self._lock = threading.Lock()
         self._ended: dict[Pair, Numbers] = {}
         self._totals = BoardTotals()
         self._named: set[Pair] = set()
 
     def sessions(self) -> list[tuple[int, str]]:
-        """Return the session of each process, with the number of the process."""
+        """Return the sessions to renew, each with the number of its process; -1: that has died."""
         with self._lock:
-            return [(each.number, owners[0]) for each in self._processes if (owners := each.board.owners())]
+            living = [(each.number, owners[0]) for each in self._processes if (owners := each.board.owners())]
+        return [*living, *((-1, owner) for owner in self._handed_over())]
 
     def counted(self) -> Mapping[Pair, Numbers]:
         """Return everything that all worker processes have counted since the supervisor started, by queue and job.

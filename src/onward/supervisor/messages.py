@@ -9,9 +9,13 @@ from onward.base.ipc import IpcMessage
 from onward.config import Settings
 
 __all__ = [
+    "BEGIN",
     "DECODE_ABOVE", "DECODE_BELOW", "AdoptSession", "Draining", "Failed", "Hello", "Renewed", "RescueReported", "Rescued",
     "SessionAdopted", "Stop",
 ]  # fmt: skip
+
+
+BEGIN = b"\1"  # comes before all messages to a forked process: the supervisor knows its pid
 
 
 class Hello(IpcMessage, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_level: int = logging.INFO
     log_format: Literal["text", "json"] = "text"
     tell_files: bool = False
-    preload: bool = True  # fork isolated processes from one that has imported the application
+    preload: bool = True  # fork processes from one that has imported the application
     ticks: bool = True  # books what schedules have due: one process of each supervisor does
     deployed_at: int | None = None  # when its supervisor started
 
@@ -40,6 +40,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     program: Sequence[str]  # the command that starts a worker process
     process: ProcessOptions
+    template_program: Sequence[str] | None = None  # the command that starts the one from which they are forked
     processes: int = 1
     max_rss: int | None = None  # bytes
     max_silence: float = 3600.0

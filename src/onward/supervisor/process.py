@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -18,17 +19,72 @@ from onward.backend import Held
 from onward.base.clock import boottime
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.process_end import describe_end, end_orphan, kill_group
-from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
+from onward.supervisor.messages import BEGIN, DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
 
-__all__ = ["WorkerProcess", "next_exited", "oom_kills"]
+__all__ = ["AwaitedFork", "Ends", "WorkerProcess", "fresh_interpreter", "next_exited", "oom_kills"]
+
+
+class StartedProcess(Protocol):
+    """A process that was started, however: its number, and its exit code."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code as `subprocess` has it."""
+
+
+class AwaitedFork:
+    """A process that the template was asked for.  It waits on its channel until `begin`, or exits when that is closed."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.pid = 0  # until the template tells it
+        self._channel = channel
+
+    def begin(self, pid: int) -> bool:
+        """Let it run, now that its pid is known; False if it is no child of this process: it has ended, or will."""
+        try:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        self.pid = pid
+        with suppress(OSError):  # it has ended, and will be collected
+            self._channel.send(BEGIN)
+        return True
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def fresh_interpreter(program: Sequence[str], options: ProcessOptions) -> Callable[[Ends], StartedProcess]:
+    """Return what starts a process that imports the application by itself.  It may raise `OSError`."""
+
+    def start(ends: Ends) -> StartedProcess:
+        # In a process group of its own: Ctrl-C on a terminal reaches the supervisor, which tells its processes.
+        return subprocess.Popen(  # noqa: S603  our own interpreter
+            [*program, *map(str, ends.theirs), msgspec.json.encode(options).decode()],
+            stdin=subprocess.DEVNULL,
+            pass_fds=ends.theirs,
+            process_group=0,
+        )
+
+    return start
+
+
+class Ends(NamedTuple):
+    """What a process is started with: our end of its channel, and the files that it gets, its own end and its run board."""
+
+    ours: socket.socket
+    theirs: tuple[int, int]
 
 
 class WorkerProcess:
-    """A fresh interpreter that runs jobs.  It gets no connection and no lock from the supervisor."""
+    """A process that runs jobs.  It gets no connection and no lock from the supervisor."""
 
-    def __init__(self, number: int, program: Sequence[str], options: ProcessOptions) -> None:
+    def __init__(self, number: int, start: Callable[[Ends], StartedProcess]) -> None:
+        """Start the process.  May raise what ``start`` raises."""
         self.number = number
         self.hello: Hello | None = None
         self.draining = False
@@ -45,15 +101,17 @@ class WorkerProcess:
             self.channel = IpcChannel(ours, DECODE_BELOW)
             if_it_fails.callback(self.channel.close)
             with theirs:
-                # In a process group of its own: Ctrl-C on a terminal reaches the supervisor, which tells its processes.
-                self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
-                    [*program, str(theirs.fileno()), str(self.board.fd), msgspec.json.encode(options).decode()],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(), self.board.fd),
-                    process_group=0,
-                )
+                self.handle = start(Ends(ours, (theirs.fileno(), self.board.fd)))
             if_it_fails.pop_all()
-        self.pid = self._popen.pid
+
+    @property
+    def pid(self) -> int:
+        """Its pid; 0 while the template that is to fork it has not told."""
+        return self.handle.pid
+
+    @property
+    def was_forked(self) -> bool:
+        return isinstance(self.handle, AwaitedFork)
 
     def __repr__(self) -> str:
         return f"worker process {self.number} (pid {self.pid})"
@@ -77,7 +135,7 @@ class WorkerProcess:
         begun = self.board.begun()
         if begun:  # its handlers may have started programs
             kill_group(self.pid)
-        code = self._popen.wait()
+        code = self.handle.wait()
         if template := self.board.template_pid():
             end_orphan(template)  # first: then what it has forked becomes a child of this process
         for pid in (pid for each in begun for pid in (each.pid, each.program) if pid):

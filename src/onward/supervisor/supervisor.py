@@ -29,7 +29,7 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from onward.backend import Backend, Held, Reaped
 from onward.base.ipc import IpcMessage, MalformedMessage
@@ -48,7 +48,7 @@ from onward.supervisor.reload import Watcher
 from onward.supervisor.store_thread import DeadSessions, StoreThread
 from onward.supervisor.subreaper import become_subreaper
 from onward.supervisor.systemd import notify, watchdog_interval
-from onward.telemetry.numbers import Numbers, Pair
+from onward.supervisor.template import WorkerTemplate
 
 __all__ = ["Supervisor"]
 
@@ -67,17 +67,18 @@ class Supervisor:
     def __init__(self, options: SupervisorOptions, *, open_store: Callable[[Settings], Backend]) -> None:
         self._options = options
         self._open_store = open_store
-        self._fleet = Fleet(options.program, options.process, options.processes)
+        self._selector = selectors.DefaultSelector()
+        template = options.template_program and WorkerTemplate(
+            options.template_program, options.process, self._selector
+        )
+        self._fleet = Fleet(options.program, options.process, options.processes, template=template or None)
         self._handovers = SessionHandovers()
-        self._reports: PendingMessages[int] = (
-            PendingMessages()
-        )  # of leases that were given back, for a process with subscribers
+        self._reports: PendingMessages[int] = PendingMessages()  # of leases that were given back, to tell subscribers
         self._reports_made = 0
         self._store_thread: StoreThread | None = None
-        self._boards = Boards(self._fleet)
+        self._boards = Boards(self._fleet, handed_over=self._handovers.open)
         self._probes = Probes(options, self._boards, open_store)
         self._mailbox = Mailbox()
-        self._selector = selectors.DefaultSelector()
         self._watcher = Watcher() if options.reload else None
         self._awaits_change = False
         self._check_at = 0.0
@@ -103,6 +104,7 @@ class Supervisor:
                     self._selector.select(self._pause())
                     for number in signals.received():
                         self._on_signal(number)
+                    self._let_forked_begin()
                     for process in self._fleet:
                         self._read_messages(process)
                     self._collect_exited()
@@ -118,6 +120,8 @@ class Supervisor:
 
     @property
     def _may_start(self) -> bool:
+        if self._options.process.until_empty and self._store_thread is not None and self._store_thread.busy:
+            return False  # a process that starts before all is given back finds nothing to do, and ends
         return not (self._stopping or self._awaits_change)
 
     def _pause(self) -> float:
@@ -136,6 +140,12 @@ class Supervisor:
             for process in self._fleet.start_due():
                 self._selector.register(process.channel, selectors.EVENT_READ)
 
+    def _let_forked_begin(self) -> None:
+        for process in self._fleet.forked():
+            self._selector.register(process.channel, selectors.EVENT_READ)
+            if self._stopping:
+                process.kill(_STOPPED)
+
     def _on_hello(self, process: WorkerProcess, hello: Hello) -> None:
         process.hello = hello
         self._fleet.failed_starts = 0
@@ -150,7 +160,7 @@ class Supervisor:
             self._open_store,
             hello.settings,
             hello.queues,
-            processes=self,
+            processes=self._boards,
             renewed=lambda number, message: self._mailbox.post(lambda: self._tell(number, message)),
             rescued=lambda reaped: self._mailbox.post(lambda: self._on_rescued(reaped)),
             gave_back=self._mailbox.post,
@@ -226,20 +236,6 @@ class Supervisor:
         self._reports.add(self._reports_made, Rescued(number=self._reports_made, reaped=list(reaped)))
         self._assign_pending()
 
-    # What the store thread reads
-
-    def sessions(self) -> list[tuple[int, str]]:
-        """Return the sessions to renew."""
-        return [*self._boards.sessions(), *((-1, owner) for owner in self._handovers.open())]
-
-    def counted(self) -> Mapping[Pair, Numbers]:
-        """Return everything that the worker processes have counted."""
-        return self._boards.counted()
-
-    def events_dropped(self) -> int:
-        """Return how many events the subscribers of the worker processes did not get."""
-        return self._boards.events_dropped()
-
     def _stop_reading(self, process: WorkerProcess) -> None:
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)
@@ -248,6 +244,8 @@ class Supervisor:
 
     def _collect_exited(self) -> None:
         while (pid := next_exited()) is not None:
+            if self._fleet.template_exited(pid):
+                continue
             process = self._fleet.by_pid(pid)
             if process is None:  # a process whose parent died, and which became a child of this process
                 os.waitpid(pid, 0)
@@ -353,6 +351,7 @@ class Supervisor:
     def _reload(self) -> None:
         logger.info("the code has changed: reloading")
         self._awaits_change = False
+        self._fleet.end_template()
         for process in self._fleet:
             if not process.draining:
                 self._recycle(process, "reload")
@@ -375,6 +374,7 @@ class Supervisor:
                 process.stop()
 
     def _kill_all(self, because: str) -> None:
+        self._fleet.end_template()
         for process in self._fleet:
             process.kill(because)
 

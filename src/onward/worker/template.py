@@ -23,9 +23,10 @@ from contextlib import suppress
 
 from onward.base.lazy import subprocess
 from onward.base.logs import get_logger
+from onward.base.packets import receive, send
 from onward.base.process_end import describe_end, kill_group
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.template_messages import CannotFork, Fork, Forked, ForkEnded, NotPreloaded, Preloaded, receive, send
+from onward.worker.template_messages import DECODE, CannotFork, Fork, Forked, ForkEnded, NotPreloaded, Preloaded
 
 __all__ = ["CannotPreload", "ForkedProcess", "NotForked", "Template"]
 
@@ -139,7 +140,7 @@ class _TemplateProcess:
 
     def wait_until_imported(self) -> Preloaded | NotPreloaded | None:
         """Wait for the import of the application.  None: the template has ended."""
-        message, _ = receive(self._requests)
+        message, _ = receive(self._requests, DECODE)
         return message if isinstance(message, Preloaded | NotPreloaded) else None
 
     def fork(self, channel: socket.socket) -> ForkedProcess:
@@ -151,7 +152,7 @@ class _TemplateProcess:
         except OSError:
             control.close()
             raise _TemplateEnded from None
-        message, files = receive(control)
+        message, files = receive(control, DECODE)
         if isinstance(message, Forked):
             return ForkedProcess(message.pid, files[0], control)
         control.close()
@@ -192,7 +193,7 @@ class ForkedProcess:
 
     def collect(self) -> str:
         """Wait for the template to tell how the process ended, and to kill what is left of its group."""
-        message, _ = receive(self._control)
+        message, _ = receive(self._control, DECODE)
         self._control.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
