@@ -121,6 +121,19 @@ def test_ids_made_together_rise_like_any_others(new_id):
     assert {uuid.UUID(hex=each).version for each in made} == {7}
 
 
+@pytest.mark.parametrize(
+    "tail", [(1 << 62) - 1, (1 << 62) - 500 * (1 << 31), (1 << 74) - 2, (1 << 74) - 500 * (1 << 31)]
+)
+def test_ids_made_together_rise_over_the_limit_of_their_lower_half(new_id, tail):
+    new_id()
+    new_id._tail = tail
+
+    made = [*new_id.many(1000), new_id()]
+
+    assert made == sorted(set(made))
+    assert {(uuid.UUID(hex=each).version, uuid.UUID(hex=each).variant) for each in made} == {(7, uuid.RFC_4122)}
+
+
 def test_a_fork_that_python_was_not_told_of_makes_other_ids_than_its_parent(new_id, clock, monkeypatch):
     new_id()
     inherited = copy.copy(new_id)  # what such a fork has: the same state, and another process

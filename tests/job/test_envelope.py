@@ -1,9 +1,12 @@
 """Sealed bytes: what goes in comes out, what was damaged or moved is refused, and in no other way than by EnvelopeError."""
 
+import hashlib
+
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from onward.base.clock import SECOND
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
@@ -395,21 +398,54 @@ def test_an_idempotency_key_is_kept_for_its_time_to_the_microsecond(ttl, micros)
 
 
 class TestAForm:
-    @given(letters, letters)
-    def test_filled_in_it_is_the_sealed_letter(self, letter, other):
-        whole = msgspec.structs.replace(letter, id=other.id, payload=other.payload, enqueued_at=other.enqueued_at)
+    @given(letters, st.lists(letters, min_size=1, max_size=3))
+    def test_filled_in_it_is_the_sealed_letter(self, letter, others):
+        at = others[0].enqueued_at
+        whole = [replace(letter, id=other.id, payload=other.payload, enqueued_at=at) for other in others]
 
-        filled = Form(letter).fill(other.id, bytes(other.payload), other.enqueued_at)
+        filled = Form(letter).fill([other.id for other in others], [bytes(other.payload) for other in others], at)
 
-        assert filled == seal(whole)
+        assert filled == [seal(each) for each in whole]
+        assert [each.data for each in filled] == [seal(each).data for each in whole]
+
+    @given(letters, letters, st.booleans())
+    def test_signed_and_encrypted_it_is_the_letter_that_was_encrypted_and_then_signed(self, letter, other, encrypts):
+        def sign(queue):
+            return lambda body: (
+                b"onward/1 key %b\n%b" % (hashlib.sha256(queue.encode() + body).hexdigest().encode(), body)
+            )
+
+        def encrypt(job_id, payload):
+            return msgspec.json.encode(f"{job_id} {bytes(payload).hex()}")
+
+        payload = encrypt(other.id, other.payload) if encrypts else bytes(other.payload)
+        whole = replace(letter, id=other.id, payload=msgspec.Raw(payload), enqueued_at=other.enqueued_at)
+        form = Form(letter, sign=sign, encrypt=encrypt if encrypts else None)
+
+        (filled,) = form.fill([other.id], [bytes(other.payload)], other.enqueued_at)
+
+        assert filled == seal(whole, sign=sign)
+        assert filled.data == seal(whole, sign=sign).data
+
+    @pytest.mark.parametrize(
+        "text", ['","enqueued_at":0,"payload":{}', "\\", '\\"', ',"payload":', "é\u2028\x00", '{"id":""}']
+    )
+    def test_no_text_of_a_letter_is_taken_for_a_part_that_is_filled_in(self, text):
+        letter = a_letter(
+            namespace=text, queue=text, job=text, name=text, meta={text: text, "enqueued_at": 0, "payload": {}}
+        )
+        whole = replace(letter, id=text, payload=msgspec.Raw(b'{"payload":{},"id":""}'), enqueued_at=7)
+
+        (filled,) = Form(letter).fill([text], [b'{"payload":{},"id":""}'], 7)
+
         assert filled.data == seal(whole).data
 
     def test_a_payload_that_is_too_large_is_refused(self):
         form = Form(a_letter(), limit=1000)
 
-        form.fill("a", b'"short"', 1)
+        form.fill(["a"], [b'"short"'], 1)
         with pytest.raises(PayloadTooLarge):
-            form.fill("a", msgspec.json.encode("x" * 1000), 1)
+            form.fill(["a", "b"], [b'"short"', msgspec.json.encode("x" * 1000)], 1)
 
 
 def test_more_than_is_ever_sealed_is_refused_before_it_is_parsed():

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import threading
 import uuid
+from itertools import accumulate, repeat
+from operator import or_
 
 from onward.base import forks
 from onward.base.clock import Clock
@@ -30,6 +33,8 @@ __all__ = [
 _RANDOM_BITS = 74
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
 _LOW_MASK = (1 << 62) - 1
+_VARIANT = 2 << 62
+_FEW = 4  # ids that are made one by one
 _ENTROPY = 10  # bytes that one id takes
 _AT_A_TIME = 256
 MOST_CHILDREN = 1 << 20  # that one job adds to one node by their places
@@ -54,17 +59,31 @@ class IdMaker:
 
     def __call__(self) -> str:
         with self._lock:
-            # Random bytes for many ids at a time: the system call releases the interpreter's lock, and a thread among many
-            # waits long to get it back.  A fork that Python does not know of must not use its parent's numbers.
-            if not self._pool or self._pid != os.getpid():
-                self._pool, self._pid = _random_numbers(_AT_A_TIME), os.getpid()
-            return self._next(self._clock.micros() // 1000, self._pool.pop())
+            return self._next(self._clock.micros() // 1000, self._drawn())
 
     def many(self, count: int) -> list[str]:
-        numbers = _random_numbers(count)
+        if count < _FEW:
+            return [self() for _ in range(count)]
+        steps = struct.unpack(f">{count - 1}I", os.urandom(4 * (count - 1)))
         with self._lock:
-            now = self._clock.micros() // 1000
-            return [self._next(now, number) for number in numbers]
+            first = self._next(self._clock.micros() // 1000, self._drawn())
+            # They differ in their lower halves, unless those would be too large in between.
+            halves = list(accumulate(map(or_, steps, repeat(1)), initial=_VARIANT | (self._tail & _LOW_MASK)))
+            if halves[-1] > _VARIANT | _LOW_MASK:
+                return [first, *(self._next(self._millis, step) for step in steps)]
+            self._tail += halves[-1] - halves[0]
+        start, digits = first[:16], struct.pack(f">{count}Q", *halves).hex()
+        return [start + digits[at : at + 16] for at in range(0, 16 * count, 16)]
+
+    def _drawn(self) -> int:
+        """Return a random number.
+
+        They are drawn for many ids at a time: the system call releases the interpreter's lock, and a thread among many waits
+        long to get it back.  A fork that Python does not know of must not use its parent's numbers.
+        """
+        if not self._pool or self._pid != os.getpid():
+            self._pool, self._pid = _random_numbers(_AT_A_TIME), os.getpid()
+        return self._pool.pop()
 
     def _next(self, now: int, entropy: int) -> str:
         if now > self._millis:
@@ -77,7 +96,7 @@ class IdMaker:
                 self._millis += 1
                 self._tail = entropy & (_RANDOM_MASK >> 1)
         high, low = self._tail >> 62, self._tail & _LOW_MASK
-        return f"{(self._millis << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+        return f"{(self._millis << 80) | (7 << 76) | (high << 64) | _VARIANT | low:032x}"
 
 
 def _random_numbers(count: int) -> list[int]:

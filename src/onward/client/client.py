@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
+from operator import attrgetter
 from typing import Protocol
 
 from onward.backend import Backend, Enqueued
@@ -29,7 +30,6 @@ from onward.contract.transactions import in_the_way, waits_for_itself
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
-from onward.telemetry.numbers import Pair
 
 __all__ = ["Client", "GroupCommit"]
 
@@ -42,6 +42,8 @@ _LOOK_AROUND = (
     0.1  # seconds after which a caller looks by itself whether a thread leads: an interrupted thread may miss a wake
 )
 _LONGEST_PAUSE = 1.0  # seconds between two tries
+_CREATED, _PAIR = attrgetter("created"), attrgetter("queue", "job")
+_COUNTED = {True: "jobs_enqueued", False: "jobs_deduplicated"}
 _PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its time even where the store answers
 
 
@@ -111,13 +113,10 @@ class Client:
         if self.letters.stamps.used:
             self.letters.stamps.sent(envelopes)
         if len(envelopes) == 1:  # nearly always
-            envelope, name = envelopes[0], "jobs_enqueued" if answers[0].created else "jobs_deduplicated"
-            self._metrics.add(name, envelope.queue, job=envelope.job)
+            self._metrics.add_all({(_COUNTED[answers[0].created], _PAIR(envelopes[0])): 1})
             return
-        counts: Counter[tuple[str, Pair]] = Counter()
-        for envelope, answer in zip(envelopes, answers, strict=True):
-            name = "jobs_enqueued" if answer.created else "jobs_deduplicated"
-            counts[name, (envelope.queue, envelope.job)] += 1
+        answered = zip(map(_CREATED, answers), map(_PAIR, envelopes), strict=True)
+        counts = {(_COUNTED[created], pair): count for (created, pair), count in Counter(answered).items()}
         self._metrics.add_all(counts)
 
     def _tell(self, envelope: Envelope, answer: Enqueued) -> None:
@@ -333,4 +332,6 @@ def _allowance(envelopes: Sequence[Envelope]) -> float:
 
 def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:
     """Mark as `created` a job whose own id is the existing one: an earlier try stored it, and its answer was lost."""
+    if all(map(_CREATED, answers)):
+        return [*answers]
     return [Enqueued(answer.id) if answer.existing_id == answer.id else answer for answer in answers]

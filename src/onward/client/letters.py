@@ -119,7 +119,7 @@ class LetterWriter:
             now = self._clock.micros()
             if ids is None:
                 ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
-            return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
+            return form.fill(ids, payloads, now)
 
         return fill
 

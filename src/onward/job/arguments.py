@@ -54,6 +54,7 @@ class Arguments:
     __slots__ = (
         "_decode",
         "_keyword",
+        "_most",
         "_name",
         "_names",
         "_positional",
@@ -75,6 +76,7 @@ class Arguments:
         refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self._most = -1 if self._keyword else len(self._positional)  # arguments by position, if those are all
         self._names = frozenset((*self._positional, *self._keyword))
         self._required = frozenset(p.name for p in parameters if p.default is p.empty)
         self.secrets = tuple(sorted(each for p in parameters for each in _secrets_of(p, hints.get(p.name))))
@@ -92,19 +94,22 @@ class Arguments:
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Return the payload of a call, or raise an `ArgumentError` that says which argument is wrong and how to fix it."""
-        call = self._bind(args, kwargs)
+        # The struct itself, where a call gives all by position: there is nothing to bind, and its names are encoded already.
+        call = self.struct(*args) if not kwargs and len(args) == self._most else self._bind(args, kwargs)
         try:
             payload = _encode(call)
             if len(payload) > DEEPEST:  # else it cannot be too deep, or too wide
                 refuse_misshapen(payload, self._name)
             decoded = self._decode(payload)
             # JSON carries nearly every value as it is; but a null can stand for a number that JSON cannot write.
-            if (nulls := b"null" in payload) or not _PLAIN.issuperset(map(type, call.values())):
-                self._compare(call, decoded, nulls=nulls)
+            given = call.values() if type(call) is dict else args
+            if (nulls := b"null" in payload) or not _PLAIN.issuperset(map(type, given)):
+                self._compare(self._bind(args, kwargs), decoded, nulls=nulls)
         except ArgumentError:
             raise
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
-            raise ArgumentError(f"{self._name}: {_culprit(call)}{self._told(error, call)}") from None
+            named = self._bind(args, kwargs)
+            raise ArgumentError(f"{self._name}: {_culprit(named)}{self._told(error, named)}") from None
         return payload
 
     def check(self, payload: bytes) -> None:

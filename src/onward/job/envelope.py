@@ -15,7 +15,7 @@ Three shapes of one thing:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -222,30 +222,54 @@ def owned_key(owner: str, key: str) -> str:
 class Form:
     """A letter without the parts that differ from call to call: id, payload and the time of enqueueing.
 
-    The parts that calls of one job have in common are checked and encoded once; filling in the rest costs a quarter of
-    `seal`.
+    The parts that calls of one job have in common are checked and encoded once.  Filling in the rest puts bytes together: it
+    costs a fifth of `seal`, and gives the same bytes.
     """
 
-    __slots__ = ("_encrypt", "_envelope", "_letter", "_limit", "_sign")
+    __slots__ = ("_before", "_encrypt", "_end", "_envelope", "_limit", "_middle", "_sign", "_start")
 
     def __init__(
         self, letter: Letter, *, encrypt: Encrypt | None = None, sign: Sign | None = None, limit: int = DEFAULT_LIMIT
     ) -> None:
-        self._letter = letter
         self._envelope = seal(letter, limit=limit)
+        self._start, self._middle, self._before, self._end = _around(letter)
         self._encrypt = encrypt
         self._sign = None if sign is None else sign(letter.queue)
         self._limit = min(limit, LARGEST)
 
-    def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
-        """Seal the letter with this id and payload."""
+    def fill(self, ids: Sequence[str], payloads: Sequence[bytes], enqueued_at: int) -> list[Envelope]:
+        """Seal the letter with each of these ids and its payload."""
         if self._encrypt is not None:
-            payload = self._encrypt(job_id, payload)
-        body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
-        if len(body) > self._limit:
-            raise PayloadTooLarge(len(body), self._limit)
-        data = _UNSIGNED + body if self._sign is None else self._sign(body)
-        return _replace(self._envelope, id=job_id, data=data, enqueued_at=enqueued_at)
+            payloads = [self._encrypt(job_id, payload) for job_id, payload in zip(ids, payloads, strict=True)]
+        envelope, sign, limit, start, end = self._envelope, self._sign, self._limit, self._start, self._end
+        between = b"%b%d%b" % (self._middle, enqueued_at, self._before)
+        filled = []
+        for job_id, payload in zip(ids, payloads, strict=True):
+            body = b"".join((start, _encode(job_id), between, payload, end))
+            if len(body) > limit:
+                raise PayloadTooLarge(len(body), limit)
+            data = _UNSIGNED + body if sign is None else sign(body)
+            filled.append(_replace(envelope, id=job_id, data=data, enqueued_at=enqueued_at))
+        return filled
+
+
+_TIME, _PAYLOAD = b',"enqueued_at":', b',"payload":'
+
+
+def _around(letter: Letter) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what stands in an encoded letter before its id, its time and its payload, and what stands behind that.
+
+    Its fields are in the order of `Letter`, so only texts and a number stand before these three.  A quote within a text has
+    a backslash before it: the first such name is the field's own.
+    """
+    # Of a letter whose payload is the default itself, none would be written.
+    body = _encode(_replace(letter, id="", payload=msgspec.Raw(b"{}"), enqueued_at=0))
+    start, _, rest = body.partition(b'""')
+    middle, _, rest = rest.partition(_TIME + b"0")
+    before, _, end = rest.partition(_PAYLOAD + b"{}")
+    middle, before = middle + _TIME, before + _PAYLOAD
+    assert body == b"".join((start, b'""', middle, b"0", before, b"{}", end))
+    return start, middle, before, end
 
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:

@@ -55,6 +55,7 @@ TURN = [
     "enqueue",
     "enqueue_new",
     "enqueue_one",
+    "enqueue_plain",
     "walk_lanes",
     "line_heads",
     "running_in",

@@ -10,6 +10,7 @@ from onward.backend import Settlement
 from onward.backends.postgres import wake
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import ClaimDelay
+from onward.backends.postgres.wire import Wire
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, some_envelopes
 
 NEVER = 3600
@@ -111,9 +112,52 @@ class TestSaying:
 
         assert heard() == ['["mail"]']
 
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_where_a_worker_was_idle_it_is_said_without_waiting_for_the_answer(
+        self, backend, heard, monkeypatch, count
+    ):
+        exchanges = []
+        flush = Wire._flush
+        monkeypatch.setattr(Wire, "_flush", lambda wire: (exchanges.append(wire), flush(wire)))
+
+        told = []
+        for _ in range(3):
+            exchanges.clear()
+            backend.enqueue(some_envelopes(count))
+            told.append((heard(), len(exchanges)))
+
+        first, *later = told
+        assert first[0] == ['["default"]']
+        assert later == [(['["default"]'], 1)] * 2
+
+    def test_once_no_worker_is_idle_any_more_it_is_said_once_at_most(self, backend, heard, sql):
+        backend.enqueue([an_envelope()])
+        sql("UPDATE onward_waiters SET until = 1")
+        backend.enqueue([an_envelope()])
+        heard()
+
+        backend.enqueue([an_envelope()])
+
+        assert heard() == []
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_a_job_that_is_there_already_is_stored_once_also_where_a_worker_was_idle(self, backend, heard, count):
+        envelopes = some_envelopes(count)
+        backend.enqueue(envelopes)
+        heard()
+
+        again = backend.enqueue([*envelopes[:1], *some_envelopes(count - 1)])
+
+        assert [each.created for each in again] == [False] + [True] * (count - 1)
+        assert backend.counts()["available"] == 2 * count - 1
+
     @pytest.mark.promise("F39")
-    def test_nothing_is_said_before_it_is_stored(self, backend, heard, sql):
+    @pytest.mark.parametrize("earlier", [0, 1])  # enqueues, which saw an idle worker
+    def test_nothing_is_said_before_it_is_stored(self, backend, heard, sql, earlier):
         """In one transaction with the job, the notification would keep every other commit of the database waiting."""
+        for _ in range(earlier):
+            backend.enqueue([an_envelope()])
+        heard()
         sql("CREATE FUNCTION too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$")
         sql(
             "CREATE CONSTRAINT TRIGGER too_late AFTER INSERT ON onward_jobs DEFERRABLE INITIALLY DEFERRED "
@@ -128,21 +172,23 @@ class TestSaying:
 
         assert heard() == []
 
+    @pytest.mark.usefixtures("heard")  # so that there is somebody to notify
     def test_a_notification_that_cannot_be_sent_spoils_nothing(self, backend, monkeypatch):
         ask = Transaction.ask
 
         def refuse(self, name, **parameters):
             return (
                 ask(self, name, **{**parameters, "queues": "x" * 9_000})
-                if name == "wake"
+                if name == "wake_apart"
                 else ask(self, name, **parameters)
             )
 
         monkeypatch.setattr(Transaction, "ask", refuse)
 
         assert backend.enqueue([an_envelope()])[0].created
+        assert backend.enqueue([an_envelope()])[0].created  # in the same exchange
         assert backend.enqueue([an_envelope(unique_key="k")])[0].created
-        assert backend.counts()["available"] == 2
+        assert backend.counts()["available"] == 3
 
 
 class TestHearing:

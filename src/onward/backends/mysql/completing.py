@@ -132,7 +132,7 @@ class OnCallersConnection(Transaction):
     ) -> None:
         self._sql = sql
         self._unsent = []
-        self._clock = CLOCK if moved is None else b"%d" % moved
+        self.clock = CLOCK if moved is None else b"%d" % moved
         self._run = run
         self._slot = slot
         self.ended = 0
@@ -142,7 +142,7 @@ class OnCallersConnection(Transaction):
         reply = Reply(self)
         results: list[Result] = []
         for single in singly(self._sql[name]):
-            rows = self._run(formatted(single, parameters, self._clock.decode()))
+            rows = self._run(formatted(single, parameters, self.clock.decode()))
             results.append(Result([tuple(row) for row in rows], 0))
         reply.arrived(results)
         return reply
@@ -161,7 +161,7 @@ class _Within(Transaction):
         reply = Reply(self)
         results: list[Result] = []
         for texts, names, _ in singly(self._sql[name]):
-            values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
+            values = [self.clock if name == "now" else literal(parameters[name]) for name in names]
             results += self._connection.send(b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b""))))
         reply.arrived(results)
         return reply

@@ -65,12 +65,13 @@ class Connection:
         self.in_step = False
         if self._silence is not None:
             self._raw._read_timeout = self._raw._write_timeout = time_left(self._silence)  # noqa: SLF001
-        cursor = self._raw.cursor(pymysql.cursors.Cursor)
+        raw = self._raw
         try:
-            cursor.execute(sql)
-            results = [Result(list(cursor.fetchall()), cursor.rowcount)]
-            while cursor.nextset():
-                results.append(Result(list(cursor.fetchall()), cursor.rowcount))
+            raw.query(sql)
+            results = [_read(raw)]
+            while raw._result.has_next:  # noqa: SLF001 - past the driver's cursors, which cost as much as the rest
+                raw.next_result()
+                results.append(_read(raw))
         except pymysql.err.MySQLError as error:
             self.in_step = errors.is_from_server(error) and self._raw.open
             raise
@@ -94,6 +95,12 @@ class Connection:
         with contextlib.suppress(*errors.DRIVERS):
             if self._raw.open:
                 pymysql.connections.Connection.close(self._raw)
+
+
+def _read(raw: Any) -> Result:
+    """Return the answer that the driver has read."""
+    result = raw._result  # noqa: SLF001 - see above
+    return Result([] if result.rows is None else list(result.rows), result.affected_rows)
 
 
 class _HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from onward.backend import Enqueued, never_due
+from onward.backends.mysql.literals import Literal, literal
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.backends.sql.flow_members import PLAIN, NodePlace, Standing, count_added, place_of, store_flows
@@ -19,6 +20,7 @@ from onward.job.states import State, state_named
 
 __all__ = ["Standings", "cancel", "columns", "columns_of_members", "end_waiting", "enqueue", "portions", "store"]
 
+_FEW = 100  # jobs that are written out as rows
 _ROW = 1_000  # bytes that a job without a key or a lane takes beside its sealed ones, at most
 
 
@@ -34,11 +36,51 @@ def store(tx: Transaction, envelopes: Sequence[Envelope], standings: Standings |
             tx.ask("enqueue_members", **columns_of_members(portion, standings))
     if not envelopes:
         return
-    if len(envelopes) == 1 and envelopes[0].delay <= 0 and envelopes[0].not_before is None:
+    if len(envelopes) == 1 and _is_due(envelopes[0]):
         _store_one(tx, envelopes[0])
-        return
-    for portion in portions(envelopes, tx.room):
-        tx.ask("enqueue", **columns(portion))
+    elif len(envelopes) <= _FEW and all(map(_is_plain, envelopes)):
+        for portion in portions(envelopes, tx.room):
+            tx.ask("enqueue_few", rows=_rows(portion, tx.clock))
+    else:
+        for portion in portions(envelopes, tx.room):
+            tx.ask("enqueue", **columns(portion))
+
+
+def _is_due(envelope: Envelope) -> bool:
+    return envelope.delay <= 0 and envelope.not_before is None
+
+
+def _is_plain(envelope: Envelope) -> bool:
+    """Return whether it is due, and needs no other columns than every job."""
+    return (
+        _is_due(envelope)
+        and envelope.unique_key is None
+        and envelope.expires_at is None
+        and envelope.idempotency_key is None
+        and envelope.single_instance is None
+        and envelope.lane is None
+        and envelope.cost is None
+    )
+
+
+def _rows(envelopes: Sequence[Envelope], clock: bytes) -> Literal:
+    """Return the rows of `enqueue_few`, written already."""
+    return Literal(
+        b",".join(
+            b"(%b,%b,'available',%d,%b,%d,%d,%b,%b)"
+            % (
+                literal(each.id),
+                literal(each.queue),
+                -each.priority,
+                clock,
+                each.max_crashes,
+                each.enqueued_at,
+                literal(each.job),
+                literal(each.data),
+            )
+            for each in envelopes
+        )
+    )
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
@@ -64,23 +106,29 @@ def columns_of_members(envelopes: Sequence[Envelope], standings: Standings) -> d
 
 
 def _store_one(tx: Transaction, envelope: Envelope) -> None:
+    every = {
+        "id": envelope.id,
+        "queue": envelope.queue,
+        "rank": -envelope.priority,
+        "max_crashes": envelope.max_crashes,
+        "enqueued_at": envelope.enqueued_at,
+        "job": envelope.job,
+        "sealed": envelope.data,
+    }
+    if _is_plain(envelope):
+        tx.ask("enqueue_plain", **every)
+        return
     once = envelope.idempotency_key
     tx.ask(
         "enqueue_one",
-        id=envelope.id,
-        queue=envelope.queue,
-        rank=-envelope.priority,
+        **every,
         expires_at=envelope.expires_at,
-        max_crashes=envelope.max_crashes,
-        enqueued_at=envelope.enqueued_at,
         unique_key=envelope.unique_key,
         idempotency_key=once,
         idempotency_ttl=0 if once is None else envelope.idempotency_ttl,
         single_instance=envelope.single_instance,
         lane=envelope.lane,
         cost=envelope.cost,
-        job=envelope.job,
-        sealed=envelope.data,
     )
 
 

@@ -7,6 +7,10 @@ and Onward's sessions set that mode.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
 import msgspec
 
 __all__ = ["Literal", "as_json", "literal"]
@@ -28,20 +32,23 @@ def literal(value: object) -> bytes:
     >>> literal(None), literal(True), literal(-5), literal("it's"), literal(b"a\\b"), literal(["a", 1])
     (b'NULL', b'TRUE', b'-5', b"'it''s'", b"_binary'a\\\\b'", b'\'["a",1]\'')
     """
-    if value is None:
-        return b"NULL"
+    write = _WRITERS.get(type(value))
+    if write is not None:  # nearly always
+        return write(value)
     if isinstance(value, Literal):
         return value
-    if isinstance(value, bool):
-        return b"TRUE" if value else b"FALSE"
-    if isinstance(value, int):
-        return b"%d" % value
-    if isinstance(value, bytes):
-        return b"_binary'" + _doubled(value) + b"'"
-    if isinstance(value, str):
-        return b"'" + _doubled(value.encode()) + b"'"
-    return b"'" + _doubled(_encode(value)) + b"'"
+    kind = next((kind for kind in (int, bytes, str) if isinstance(value, kind)), None)
+    return b"'" + _doubled(_encode(value)) + b"'" if kind is None else _WRITERS[kind](value)
 
 
 def _doubled(text: bytes) -> bytes:
     return text.replace(b"\\", b"\\\\").replace(b"'", b"''")
+
+
+_WRITERS: dict[type, Callable[[Any], bytes]] = {
+    NoneType: lambda _: b"NULL",
+    bool: lambda value: b"TRUE" if value else b"FALSE",
+    int: lambda value: b"%d" % value,
+    bytes: lambda value: b"_binary'" + _doubled(value) + b"'",
+    str: lambda value: b"'" + _doubled(value.encode()) + b"'",
+}

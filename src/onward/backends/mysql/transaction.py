@@ -64,13 +64,13 @@ class Reply:
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
-    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "touched", "wakes", "woken")
+    __slots__ = ("_connection", "_sql", "_unsent", "clock", "ended", "touched", "wakes", "woken")
 
     def __init__(self, connection: Connection, sql: Mapping[str, Section], moved: int | None) -> None:
         self._connection = connection
         self._sql = sql
         self._unsent: list[tuple[bytes, int, Reply]] = []
-        self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
+        self.clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
         self.ended = 0  # how many jobs have ended
         self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
         self.woken: set[str] = set()  # jobs that waited for a key or for their node, and are due now
@@ -100,7 +100,7 @@ class Transaction:
 
     def _written(self, name: str, parameters: Mapping[str, object]) -> bytes:
         texts, names, _ = self._sql[name]
-        values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
+        values = [self.clock if name == "now" else literal(parameters[name]) for name in names]
         return b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))
 
     def _send(self, sql: bytes, count: int, reply: Reply) -> None:

@@ -90,6 +90,7 @@ class PostgresBackend(
         self._marks = QueueMarks()
         self._flow_steps = PostgresFlowSteps()
         self._lanes = LaneClaims(prefix)
+        self._is_waited_for = False  # at the latest enqueue a worker was idle
         self._contended = False  # the latest claim got nothing, because another turn had the locks
         self._lender = Lender(connections)
         self._name = random_owner()  # of its row in the table of idle workers
@@ -263,35 +264,36 @@ class PostgresBackend(
 
     def _write(self, act: Callable[[Transaction], Result], *, pipelined: bool = True) -> Result:
         """Run ``act`` as one transaction, which is durable when this returns, and rolled back if it raises."""
+        return self._with_retries(lambda connection: self._written(connection, act, pipelined=pipelined))
 
-        def run(connection: Connection) -> Result:
-            tx = self._transaction(connection)
-            done: tuple[Result, Reply] | None = None
-            try:
-                with connection.wire.pipeline() if pipelined else nullcontext():
-                    tx.ask("begin")
-                    if self._connections.pooled:
-                        tx.ask("configure")
-                    result = act(tx)
-                    if tx.touched:
-                        self._look_at_flows(tx)
-                    done = result, tx.commit()
-                    if tx.wakes:
-                        tx.ask("wake_apart", queues=named(tx.wakes))
-            except psycopg.Error:
-                if done is None or done[1].status != "COMMIT":
-                    self._roll_back(tx, connection)
-                    raise
-                # Only the notification is lost: idle workers also poll.
-            except BaseException:
+    def _written(
+        self, connection: Connection, act: Callable[[Transaction], Result], *, pipelined: bool = True
+    ) -> Result:
+        tx = self._transaction(connection)
+        done: tuple[Result, Reply] | None = None
+        try:
+            with connection.wire.pipeline() if pipelined else nullcontext():
+                tx.ask("begin")
+                if self._connections.pooled:
+                    tx.ask("configure")
+                result = act(tx)
+                if tx.touched:
+                    self._look_at_flows(tx)
+                done = result, tx.commit()
+                if tx.wakes:
+                    tx.ask("wake_apart", queues=named(tx.wakes))
+        except psycopg.Error:
+            if done is None or done[1].status != "COMMIT":
                 self._roll_back(tx, connection)
                 raise
-            assert done is not None
-            if done[1].status != "COMMIT":
-                raise BackendUnavailable(f"{self._connections.place}: the server answered COMMIT with {done[1].status}")
-            return done[0]
-
-        return self._with_retries(run)
+            # Only the notification is lost: idle workers also poll.
+        except BaseException:
+            self._roll_back(tx, connection)
+            raise
+        assert done is not None
+        if done[1].status != "COMMIT":
+            raise BackendUnavailable(f"{self._connections.place}: the server answered COMMIT with {done[1].status}")
+        return done[0]
 
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
         """Run ``act`` in one snapshot, whatever is written meanwhile."""
@@ -312,11 +314,27 @@ class PostgresBackend(
 
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store by one statement, and notify after its commit if a worker is idle; return what was not stored."""
+        if self._is_waited_for and (queues := due_queues(envelopes)):
+            with suppress(psycopg.errors.UniqueViolation):
+                return self._store_and_notify(connection, envelopes, queues)
         tx = self._transaction(connection)
-        rejected, is_waited_for = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
-        if is_waited_for and (queues := due_queues(envelopes)):
+        rejected, self._is_waited_for = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
+        if self._is_waited_for and (queues := due_queues(envelopes)):
             with suppress(psycopg.Error):  # the jobs are stored, and idle workers also poll
                 tx.ask("wake_apart", queues=named(queues))
+        return rejected
+
+    def _store_and_notify(
+        self, connection: Connection, envelopes: Sequence[Envelope], queues: Collection[str]
+    ) -> list[Envelope]:
+        """Do the same where a worker was idle at the latest enqueue: the notification does not wait for the answer."""
+
+        def store(tx: Transaction) -> Callable[[], Rows]:
+            tx.wakes.update(queues)
+            return enqueueing.storing(tx, envelopes)
+
+        rows = self._written(connection, store)
+        rejected, self._is_waited_for = enqueueing.answer(rows(), envelopes)
         return rejected
 
     def _wake(self, queues: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.backend import Enqueued, never_due
 from onward.backends.postgres.driver import psycopg
-from onward.backends.postgres.transaction import Transaction
+from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.backends.sql.flow_members import PLAIN, NodePlace, Standing, count_added, place_of, store_flows
@@ -20,7 +20,18 @@ from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["answer", "columns", "created", "enqueue", "joining", "key_numbers", "rivalry", "store", "touch_cancelled"]
+__all__ = [
+    "answer",
+    "columns",
+    "created",
+    "enqueue",
+    "joining",
+    "key_numbers",
+    "rivalry",
+    "store",
+    "storing",
+    "touch_cancelled",
+]
 
 _TRIES = 20  # how often a key may get another holder while this transaction asks for it
 
@@ -60,34 +71,47 @@ def _columns_of_new(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
     """Store envelopes of different ids and without unique keys."""
     with suppress(psycopg.errors.UniqueViolation):  # one of them is already stored
-        first = envelopes[0]
-        if len(envelopes) == 1 and not first.delay and first.not_before is None:
-            return _stored_alone(tx, first)
-        if len({(each.queue, each.job, each.max_crashes) for each in envelopes}) == 1:
-            common = {"queue": first.queue, "job": first.job, "max_crashes": first.max_crashes}
-            return tx.ask("enqueue_new", **common, **_columns_of_new(envelopes)).rows()
+        return storing(tx, envelopes)()
     return tx.ask("enqueue", **columns(envelopes)).rows()
 
 
-def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
+def storing(tx: Transaction, envelopes: Sequence[Envelope]) -> Callable[[], Rows]:
+    """Send the statement that stores such envelopes, of which none is expected to be there; return what reads its answer.
+
+    It fails if one is there after all, unless each has a queue and a job of its own.
+    """
+    first = envelopes[0]
+    if len(envelopes) == 1 and not first.delay and first.not_before is None:
+        stored = _store_alone(tx, first)
+        return lambda: [(None, stored.value())]
+    if len({(each.queue, each.job, each.max_crashes) for each in envelopes}) == 1:
+        common = {"queue": first.queue, "job": first.job, "max_crashes": first.max_crashes}
+        return tx.ask("enqueue_new", **common, **_columns_of_new(envelopes)).rows
+    return tx.ask("enqueue", **columns(envelopes)).rows
+
+
+def _store_alone(tx: Transaction, envelope: Envelope) -> Reply:
     once = envelope.idempotency_key
-    stored = tx.ask(
-        "enqueue_one",
-        id=envelope.id,
-        queue=envelope.queue,
-        rank=-envelope.priority,
-        expires_at=envelope.expires_at,
-        max_crashes=envelope.max_crashes,
-        enqueued_at=envelope.enqueued_at,
-        idempotency_key=once,
-        idempotency_ttl=0 if once is None else envelope.idempotency_ttl,
-        single_instance=envelope.single_instance,
-        lane=envelope.lane,
-        cost=envelope.cost,
-        job=envelope.job,
-        sealed=envelope.data,
-    )
-    return [(None, stored.value())]
+    every = {
+        "id": envelope.id,
+        "queue": envelope.queue,
+        "rank": -envelope.priority,
+        "max_crashes": envelope.max_crashes,
+        "enqueued_at": envelope.enqueued_at,
+        "job": envelope.job,
+        "sealed": envelope.data,
+    }
+    others = {
+        "expires_at": envelope.expires_at,
+        "idempotency_key": once,
+        "single_instance": envelope.single_instance,
+        "lane": envelope.lane,
+        "cost": envelope.cost,
+    }
+    if all(value is None for value in others.values()):
+        return tx.ask("enqueue_plain", **every)
+    ttl = 0 if once is None else envelope.idempotency_ttl
+    return tx.ask("enqueue_one", **every, **others, idempotency_ttl=ttl)
 
 
 def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
@@ -102,6 +126,8 @@ def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], b
 def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list[Enqueued]:
     """Return the answers where every envelope that was not stored is live already."""
     live = {envelope.id for envelope in rejected}
+    if not live:
+        return [Enqueued(each.id) for each in envelopes]
     return [existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
 
 

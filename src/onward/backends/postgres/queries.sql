@@ -104,6 +104,12 @@ VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_cra
         :idempotency_ttl, :single_instance, :lane, :cost, :job, :sealed)
 RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
+-- name: enqueue_plain
+-- The same of one without a key, an expiry or a lane, which nearly all are: every value that is sent costs.
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, job, sealed)
+VALUES (:id, :queue, 'available', :rank, onward_now(:now), :max_crashes, :enqueued_at, :job, :sealed)
+RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
+
 -- name: this_database
 -- The database in which a connection finds Onward's tables; the time of the first migration tells two of one name apart.
 SELECT current_database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
