@@ -3,9 +3,10 @@
 Each of them asks every two seconds, as a page in a browser does.  The same process enqueues jobs and works them off,
 in rounds that are watched and rounds that are not, in turn.
 
-The machine may be shared.  What watching costs is the time of the processor that the threads of these people take, and the
-server's processes that answer them: so much is missing to a worker that has one core for itself, whatever else happens
-there.  Besides, the rounds are compared in pairs, where there are enough of them: few agree by chance.
+The machine may be shared.  What watching costs is the time of the processor that the threads of these people take: so much
+is missing to a worker that has one core for itself, whatever else happens there.  The server's processes that answer them
+have the bound of the time that looks may take.  Besides, the rounds are compared in pairs, where there are enough of them:
+few agree by chance.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ class Watching:
         inner.look = self._timed
 
     @property
-    def processor(self) -> float:
-        """Return the seconds of the processor that all of it took."""
-        return self._processor + sum(map(seconds_of, self._servers)) - self._served
+    def processor(self) -> tuple[float, float]:
+        """Return the seconds of the processor that it took: of this process, and of the servers."""
+        return self._processor, sum(map(seconds_of, self._servers)) - self._served
 
     def ask(self, gone: threading.Event, first: float) -> None:
         """Ask again and again, as one person does."""
@@ -152,13 +153,17 @@ def _people(watching: Watching) -> Iterator[None]:
 
 
 def _ledger(
-    url: str, rounds: list[tuple[Round, Round]], watching: Watching, processor: float, seconds: float
+    url: str,
+    rounds: list[tuple[Round, Round]],
+    watching: Watching,
+    processor: tuple[float, float],
+    seconds: float,
 ) -> Ledger:
     watched, looks = [each for _, each in rounds], watching.looks
     # A look at the end of a round is paid for by the pause behind it.
     seen = sum(each.took + each.until_next for each in watched)
     share = watching.took / seen
-    of_a_core = processor / seen
+    of_a_core, of_the_servers = (each / seen for each in processor)
     against = compared([each.throughput / before.throughput for before, each in rounds])
     too_soon = [later - earlier for earlier, later in pairwise(looks) if later - earlier < EVERY]
     return Ledger(
@@ -170,6 +175,7 @@ def _ledger(
             "asked": watching.asked,
             "% of the time": 100 * share,
             "% of one core": 100 * of_a_core,
+            "% of one core, server": 100 * of_the_servers,
             "throughput, % of unwatched": 100 * against.ratio,
             "plus or minus": 100 * against.error,
             "seconds": seconds,
@@ -178,6 +184,7 @@ def _ledger(
             "looks too soon": len(too_soon),
             "looks take too long": int(share > MOST_OF_THE_TIME),
             "watching takes too much of a core": int(of_a_core > 1 - LEFT),
+            "answering takes too much of a core": int(of_the_servers > MOST_OF_THE_TIME),
             "throughput is lost": int(len(rounds) >= ENOUGH and against.is_surely_below(LEFT)),
         },
         [] if looks else ["no look was made"],
