@@ -355,8 +355,10 @@ def picture(facts: Facts) -> str:
         *_arrow("M590 522 H630 V644", asked, 637, 600),
         *_arrow("M700 650 V508 H596", told, 707, 552),
         *_arrow("M610 720 H596", [], 0, 0),
-        *_arrow("M30 80 H18 V820 H24", [", ".join(workers_asked)], 250, 826),
-        *_arrow("M30 850 H8 V60 H24", [", ".join(workers_told)], 250, 856),
+        *_arrow("M30 80 H18 V820 H24", [], 0, 0),
+        *_side_by_side(workers_asked, 250, 826),
+        *_arrow("M30 850 H8 V60 H24", [], 0, 0),
+        *_side_by_side(workers_told, 250, 856),
         *_arrow("M440 120 H794", ["extend, reap, prune"], 610, 112),
         *_arrow("M585 340 H794", ["turn: settle, claim"], 610, 332),
         *_arrow("M585 390 H794", ["extend"], 610, 382),
@@ -382,6 +384,11 @@ def _arrow(path: str, names: Sequence[str], x: int, y: int) -> Iterator[str]:
     yield f'<path class="arrow" d="{path}" marker-end="url(#head)"/>'
     for line, name in enumerate(names):
         yield f'<text class="label" x="{x}" y="{y + 17 * line}">{escape(name)}</text>'
+
+
+def _side_by_side(names: Sequence[str], x: int, y: int) -> Iterator[str]:
+    for column, name in enumerate(names):
+        yield f'<text class="label" x="{x + 145 * column}" y="{y}">{escape(name)}</text>'
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def test_a_process_that_cannot_import_the_application_for_a_while_is_started_aga
 @pytest.mark.promise("F06")
 def test_a_mistake_in_new_code_does_not_stop_those_who_run_the_old(shop, start):
     shop.add("if allowed('mistake'): raise KeyError('what a mistake')")
-    fleet = start(shop, "--processes", 2)
+    fleet = start(shop, "--processes", 2, "--no-preload")  # a forked process would go on with the old code
     victim, survivor = fleet.workers(2)
     eventually(lambda: len(shop.sessions()) == 2)  # both have imported it
     shop.let("mistake")

@@ -180,13 +180,14 @@ def test_the_second_ctrl_c_does_not_wait(start, enqueue, state):
 def test_a_terminated_program_finishes_and_settles_what_runs(start, enqueue, state):
     job_id = enqueue(0.5)
     process = start("""
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.signal(signal.SIGTERM, lambda *_: (say("stopping"), sys.exit(0)))
         with jobs.worker():
             say("ready")
             rest()
     """)
     said(process, "running", "ready")
     process.send_signal(signal.SIGTERM)
+    said(process, "stopping")  # a busy machine delivers a signal later than a job
     later = enqueue(0)
     said(process, "done")
 
