@@ -226,8 +226,13 @@ class Fleet:
         return self._named("onward-template")
 
     def preloaded(self):
-        """Its process from which worker processes are forked."""
-        return self._named("onward-preload")
+        """Its process from which worker processes are forked; those that are being forked have its name for a moment."""
+
+        def settled():
+            found = self._named("onward-preload")
+            return (found,) if len(found) < 2 else None
+
+        return eventually(settled, what="more than one process is preloaded")[0]
 
     def _named(self, name):
         found = []
