@@ -10,27 +10,22 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from bench.body import FOLDER, noop
-from bench.contenders import on_postgres
+from bench.body import noop
+from bench.contenders.on_named_store import NamedStore
 from onward import Onward
 
 __all__ = ["CHORD", "PLAIN"]
 
 PLAIN, CHORD = "plain", "one chord"
-_DATABASE = "onward_chord"
+_store = NamedStore("chord")
+reset, filled = _store.reset, _store.filled
 _CHUNK = 1_000
-
-
-def _url() -> str:
-    if os.environ["BENCH_STORE"] == "postgres":
-        return on_postgres.url(_DATABASE)
-    return f"sqlite:///{FOLDER / 'chord.db'}"
 
 
 @cache
 def application() -> tuple[Onward, Any, Any]:
     logging.disable(logging.WARNING)
-    jobs = Onward(_url())
+    jobs = Onward(_store.url())
 
     @jobs.job
     def work(id: int) -> None:  # noqa: A002
@@ -48,18 +43,6 @@ def __getattr__(name: str) -> Onward:
     if name == "jobs":
         return application()[0]
     raise AttributeError(name)
-
-
-def reset() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.fresh(_DATABASE)
-    for file in FOLDER.glob("chord.db*"):
-        file.unlink()
-
-
-def filled() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.rest(_DATABASE)
 
 
 @contextmanager

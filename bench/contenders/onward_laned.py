@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
-from bench.body import FOLDER, noop, payload
-from bench.contenders import on_postgres
+from bench.body import noop, payload
+from bench.contenders.on_named_store import NamedStore
 from onward import Limit, Onward
 
 __all__ = ["KINDS"]
 
-_DATABASE = "onward_laned"
+_store = NamedStore("laned")
+reset, filled = _store.reset, _store.filled
 CONFIGS = ("2 processes", "4 processes of 10 slots")
 
 
@@ -47,17 +48,11 @@ def _named() -> str:
     return os.environ["BENCH_KIND"]
 
 
-def _url() -> str:
-    if os.environ["BENCH_STORE"] == "postgres":
-        return on_postgres.url(_DATABASE)
-    return f"sqlite:///{FOLDER / 'laned.db'}"
-
-
 @cache
 def application() -> tuple[Onward, Any]:
     logging.disable(logging.WARNING)
     kind = KINDS[_named()]
-    jobs = Onward(_url(), fair_by="user" if kind.lanes else None)
+    jobs = Onward(_store.url(), fair_by="user" if kind.lanes else None)
     limit = None if kind.running is None else Limit(running=kind.running)
 
     @jobs.job(limit=limit)
@@ -76,18 +71,6 @@ def __getattr__(name: str) -> Onward:
     if name == "jobs":
         return application()[0]
     raise AttributeError(name)
-
-
-def reset() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.fresh(_DATABASE)
-    for file in FOLDER.glob("laned.db*"):
-        file.unlink()
-
-
-def filled() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.rest(_DATABASE)
 
 
 @contextmanager

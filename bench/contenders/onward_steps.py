@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from bench.body import FOLDER, noop
-from bench.contenders import on_postgres
+from bench.body import noop
+from bench.contenders.on_named_store import NamedStore
 from onward import JobContext, Onward
 
 __all__ = ["FEW", "MANY", "PLAIN", "STEPS"]
@@ -21,21 +21,16 @@ PLAIN, STEPS = "plain", "three steps"
 FEW, MANY = "beside 20,000 of another tenant", "beside 200,000 of another tenant"
 CONFIGS = ("2 processes",)
 _CROWDS = {FEW: 20_000, MANY: 200_000}
-_DATABASE = "onward_steps"
+_store = NamedStore("steps")
+reset, filled = _store.reset, _store.filled
 _CHUNK = 1_000
 _WORK = 0.005  # seconds that a tenant's job takes
-
-
-def _url() -> str:
-    if os.environ["BENCH_STORE"] == "postgres":
-        return on_postgres.url(_DATABASE)
-    return f"sqlite:///{FOLDER / 'steps.db'}"
 
 
 class _Application:
     def __init__(self) -> None:
         logging.disable(logging.WARNING)
-        self.jobs = Onward(_url(), fair_by="tenant")
+        self.jobs = Onward(_store.url(), fair_by="tenant")
 
         @self.jobs.job
         def plain(id: int) -> None:  # noqa: A002
@@ -66,18 +61,6 @@ def __getattr__(name: str) -> Onward:
     if name == "jobs":
         return application().jobs
     raise AttributeError(name)
-
-
-def reset() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.fresh(_DATABASE)
-    for file in FOLDER.glob("steps.db*"):
-        file.unlink()
-
-
-def filled() -> None:
-    if os.environ["BENCH_STORE"] == "postgres":
-        on_postgres.rest(_DATABASE)
 
 
 @contextmanager
