@@ -290,7 +290,7 @@ class TestLostAnswers:
         """What was asked and not read must not be read by the next."""
         backend.enqueue([an_envelope()])
         (torn,) = backend._connections._open.values()
-        monkeypatch.setattr(pymysql.cursors.Cursor, "fetchall", _interrupted)
+        monkeypatch.setattr(pymysql.connections.Connection, "_read_query_result", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             backend.counts()
         monkeypatch.undo()
