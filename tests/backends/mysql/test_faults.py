@@ -379,5 +379,5 @@ def _status(sql, name):
     return int(number)
 
 
-def _interrupted(*_):
+def _interrupted(*_, **__):
     raise KeyboardInterrupt
