@@ -144,7 +144,8 @@ class Shop:
         handle = self.plain.using(queue="third").enqueue()
         length = timedelta(seconds=self.jobs.settings.lease_for)
         self.jobs.backend.open_session(Session(owner="dead", lease_for=length, host="nowhere", pid=1, version="0"))
-        self.jobs.backend.turn(Turn(owner="dead", claim=Claim(queues=("third",), limit=1)))
+        claim = Turn(owner="dead", claim=Claim(queues=("third",), limit=1))
+        eventually(lambda: self.jobs.backend.turn(claim).leases)  # a claim may find what it wants locked by another's
         return handle
 
     def locked(self):
