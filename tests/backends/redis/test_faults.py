@@ -67,7 +67,9 @@ def test_errors_that_the_driver_has_names_for_are_told_in_our_words():
 @pytest.fixture
 def through_proxy(proxy, open_backend):
     backend = open_backend(proxy.url)
-    backend.settle([Settlement.ack(a_lease(backend), keep=False)])  # from now on the server knows the scripts
+    backend.settle([Settlement.release(a_lease(backend))])
+    (lease,) = backend.claim(a_claim())
+    backend.settle([Settlement.ack(lease, keep=False)])  # from now on the server knows the scripts of turns
     return backend
 
 
