@@ -98,11 +98,11 @@ class SeriesReader:
             points=tuple(_point(each, queue, job) for each in measures), builds=tuple(_build_changes(measures))
         )
 
-    def measures(self, length: int) -> list[TimedMeasures]:
-        """Return what was measured in the last microseconds, in minutes that are over."""
-        seen = self._inspection.look(Look(at_most=1))
-        first = max(seen.now - length, kept_since(seen.now))
-        return added_by_time(self._rows(first - first % TEN_MINUTES, seen.now), since=first, now=seen.now)
+    def measures(self, length: int, now: int | None = None) -> list[TimedMeasures]:
+        """Return what was measured in the microseconds before an instant of the store or now, in minutes that are over."""
+        now = self._inspection.look(Look(at_most=1)).now if now is None else now
+        first = max(now - length, kept_since(now))
+        return added_by_time(self._rows(first - first % TEN_MINUTES, now), since=first, now=now)
 
     def last_minutes(self, now: int | None = None, minutes: int = _FULL_MINUTES) -> list[TimedMeasures]:
         """Return what was measured in the last full minutes, before an instant of the store or now."""

@@ -121,7 +121,7 @@ class Explainer:
 
     def _usual_run(self, case: Case) -> float | None:
         """Return how long runs of the job take at most, but for 5 of 100."""
-        return run_percentile(self._series.measures(_USUAL), case.job.job, 0.95)
+        return run_percentile(self._series.measures(_USUAL, case.now), case.job.job, 0.95)
 
     def _group(self, job: StoredJob) -> DeadGroup | None:
         """Return the group of a dead job; its own number only, if the store has more groups than a look shows."""
