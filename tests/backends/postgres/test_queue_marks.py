@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from onward.backend import Settlement
+from onward.backend import Claim, Settlement
 from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
@@ -169,6 +169,20 @@ def test_what_falls_due_is_promoted_behind_a_snapshot_too(backend, pinned, work,
 
 
 @pytest.mark.promise("F44")
+def test_a_mark_in_one_queue_hides_nothing_in_another(backend, pinned, work, clock):
+    clock.advance(10)
+    backend.enqueue(some_envelopes(BATCH))
+    work()
+    clock.advance(-5)
+    others = some_envelopes(3, queue="mail")
+    backend.enqueue([an_envelope(), *others])
+    clock.advance(5)
+    queues = ("before", "default", "mail")
+
+    assert ids(backend.turn(a_turn(claim=Claim(queues=queues, limit=BATCH))).leases) == ids(others)
+
+
+@pytest.mark.promise("F44")
 def test_every_job_is_done_once_behind_a_snapshot(backend, pinned, work, clock, watch):
     enqueued, done = [], []
     for round_ in range(20):
@@ -193,6 +207,23 @@ class TestMarks:
         marks.claimed(["a"], [(0, 7, "x", "a")], exhausted=False, now=9)
 
         assert marks.for_claim(["a"])["low_times"] == [-(2**63)]
+
+    def test_queues_without_a_mark_have_one_range_together(self, watch):
+        begin = QueueMarks(watch).for_claim(["a", "b", "c"])
+
+        assert begin["first_ranges"] == begin["last_ranges"] == [1, 1, 1]
+        assert (begin["low_ranks"], begin["high_ranks"]) == ([-(2**63)], [2**63 - 1])
+        assert begin["due_since"] == [-(2**63)] * 3
+
+    def test_with_marks_each_queue_has_its_own_ranges(self, watch):
+        marks = QueueMarks(watch)
+        marks.tell(pinned=True)
+        marks.for_claim(["a", "b"])
+        marks.claimed(["a", "b"], [(0, 7, "x", "b")], exhausted=False, now=9)
+        begin = marks.for_claim(["a", "b"])
+
+        assert (begin["first_ranges"], begin["last_ranges"]) == ([1, 2], [1, 4])
+        assert begin["low_ids"] == ["", "", "x", ""]
 
     def test_ranges_cover_every_rank(self, watch):
         marks = QueueMarks(watch)

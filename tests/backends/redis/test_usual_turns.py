@@ -19,7 +19,7 @@ from onward.testing.contract.builders import (
 from onward.testing.contract.lanes import a_limit, declare, in_lane
 from tests.backends.redis.test_limits import commands
 
-QUEUES = ("default", "mail")
+QUEUES = ("default", "mail", "a queue with a name of more than 31 bytes")
 WHOLE = 10**9  # turns
 ODD = [
     {"delay": 5.0},
@@ -127,6 +127,21 @@ def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clo
     assert contents(raw) == found
     assert any(each is None for each in made)
     assert any(each is not None for each in made)
+
+
+def test_what_concerns_all_queues_of_a_turn_is_asked_once(backend, raw):
+    def turn_over(queues):
+        backend.enqueue([an_envelope(queue=queue) for queue in queues])
+        leases = backend.turn(a_turn(claim=Claim(queues=queues, limit=100))).leases
+        backend.enqueue([an_envelope(queue=queue) for queue in queues])
+        turn = a_turn(*map(Settlement.ack, leases), claim=Claim(queues=queues, limit=100))
+        return sum(commands(raw, lambda: backend.turn(turn)).values())
+
+    backend.open_session(a_session())
+    few, many = (turn_over(tuple(f"{count}-{number}" for number in range(count))) for count in (10, 30))
+
+    # Its line is read and shortened, two of its counts change, and one that is zero is removed.
+    assert (many - few) / 20 <= 5
 
 
 def test_one_call_settles_jobs_and_claims_others(backend, raw):

@@ -65,6 +65,45 @@ class TestStatements:
 
         assert statements == ["session", "candidates", "claim"]
 
+    def test_a_claim_of_many_queues_runs_as_many_statements_as_one_of_two(self, backend, statements):
+        queues = tuple(f"queue-{number}" for number in range(30))
+        backend.open_session(Session(owner="worker"))
+        jobs = [envelope for queue in queues for envelope in some_envelopes(2, queue=queue)]
+        backend.enqueue(jobs)
+        statements.clear()
+
+        leases = backend.turn(a_turn(claim=Claim(queues=queues[::-1], limit=50))).leases
+
+        assert statements == ["session", "queues_out_of_line", "candidates_of_queues", "claim"]
+        assert [lease.envelope.queue for lease in leases] == [queue for queue in queues[:4:-1] for _ in range(2)]
+
+    def test_a_lane_in_one_of_many_queues_and_what_is_due_in_others_are_claimed_in_their_order(self, backend, clock):
+        backend.open_session(Session(owner="worker"))
+        late, laned, plain = (
+            some_envelopes(1, queue="a", delay=0.5),
+            in_lane(1, queue="b"),
+            some_envelopes(2, queue="c"),
+        )
+        backend.enqueue([*plain, *laned, *late])
+        clock.advance(1)
+
+        result = backend.turn(a_turn(claim=Claim(queues=("a", "b", "c"), limit=3)))
+
+        assert ([lease.envelope.queue for lease in result.leases], result.promoted) == (["a", "b", "c"], 1)
+
+    def test_a_suspect_in_one_of_many_queues_ends_a_claim_and_is_claimed_alone(self, backend):
+        backend.open_session(Session(owner="worker"))
+        backend.enqueue(some_envelopes(1, queue="b"))
+        (lease,) = backend.turn(a_turn(claim=Claim(queues=("b",), limit=1))).leases
+        backend.turn(a_turn(Settlement.crashed(lease, "killed")))
+        backend.enqueue([*some_envelopes(2, queue="a"), *some_envelopes(2, queue="c")])
+
+        def queues():
+            found = backend.turn(a_turn(claim=Claim(queues=("a", "b", "c"), limit=9))).leases
+            return [lease.envelope.queue for lease in found]
+
+        assert [queues(), queues(), queues()] == [["a", "a"], ["b"], ["c", "c"]]
+
     def test_a_job_with_a_lane_that_falls_due_in_a_claim_is_claimed_by_it(self, backend, clock, statements):
         backend.open_session(Session(owner="worker"))
         backend.enqueue([*some_envelopes(1, delay=0.5), *in_lane(1, delay=0.5)])

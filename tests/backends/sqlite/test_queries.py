@@ -95,6 +95,8 @@ def test_no_statement_sorts(plan, name):
     ("name", "step"),
     [
         ("candidates", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=?)"),
+        ("candidates_of_queues", "SEARCH job USING INDEX onward_jobs_claim_idx (queue=?)"),
+        ("queues_out_of_line", "SEARCH onward_jobs USING INDEX onward_jobs_lanes_idx (queue=?)"),
         (
             "promote",
             "SEARCH onward_jobs USING COVERING INDEX onward_jobs_due_idx (queue=? AND booked=? AND available_at<?)",

@@ -216,11 +216,13 @@ SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 -- lanes or a limit, where only a walk can tell whether one of the available jobs may start.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS MATERIALIZED (
-    SELECT name, since,
+    SELECT name, since, first_range, last_range,
            EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND onward_limits.name = wanted.name)
            OR (SELECT true FROM onward_jobs WHERE queue = wanted.name AND state = 'available' AND lane <> ''
                 ORDER BY rank LIMIT 1) IS TRUE AS is_walked
-      FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
+      FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[]), cast(:first_ranges AS bigint[]),
+                  cast(:last_ranges AS bigint[]))
+        AS wanted (name, since, first_range, last_range)
      WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
 ), waits AS (
     INSERT INTO onward_waiters (id, until)
@@ -229,18 +231,17 @@ open AS MATERIALIZED (
 )
 SELECT min(CASE WHEN NOT is_walked
                  AND EXISTS (SELECT 1
-                               FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]),
-                                           cast(:low_times AS bigint[]), cast(:low_ids AS text[]), cast(:high_ranks AS bigint[]))
-                                 AS part (queue, low_rank, low_time, low_id, high_rank)
+                               FROM (SELECT generate_series(open.first_range, open.last_range) AS number) AS part
                               CROSS JOIN LATERAL (
                                     SELECT 1
                                       FROM onward_jobs
-                                     WHERE queue = part.queue AND state = 'available' AND coalesce(lane, '') = ''
-                                       AND rank <= part.high_rank
-                                       AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
+                                     WHERE queue = open.name AND state = 'available' AND coalesce(lane, '') = ''
+                                       AND rank <= (cast(:high_ranks AS bigint[]))[part.number]
+                                       AND (rank, available_at, id) >= ((cast(:low_ranks AS bigint[]))[part.number],
+                                                                        (cast(:low_times AS bigint[]))[part.number],
+                                                                        (cast(:low_ids AS text[]))[part.number])
                                      ORDER BY rank, available_at, id
-                                     LIMIT 1) AS job
-                              WHERE part.queue = open.name) THEN 0
+                                     LIMIT 1) AS job) THEN 0
                 ELSE least((SELECT available_at FROM onward_jobs
                              WHERE queue = open.name AND booked IS NULL AND available_at >= open.since
                                AND state IN ('scheduled', 'retryable')
@@ -269,6 +270,19 @@ DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 -- jobs keeps others waiting.  The second answer: the nodes of
 -- members that have expired.  Rows that another turn has locked are left to it.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+late AS MATERIALIZED (
+    -- For all queues at once: three parts of the statement for each would cost more, and mostly there is nothing.
+    SELECT EXISTS (SELECT 1 FROM onward_jobs
+                    WHERE queue = ANY (cast(:queues AS text[])) AND expires_at <= (SELECT now FROM clock)
+                      AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')) AS any_expired,
+           EXISTS (SELECT 1 FROM onward_jobs
+                    WHERE queue = ANY (cast(:queues AS text[])) AND booked IS NULL
+                      AND available_at >= (SELECT min(since) FROM unnest(cast(:due_since AS bigint[])) AS since)
+                      AND available_at <= (SELECT now FROM clock) AND state IN ('scheduled', 'retryable')) AS any_due,
+           EXISTS (SELECT 1 FROM onward_jobs
+                    WHERE queue = ANY (cast(:queues AS text[])) AND booked AND available_at <= (SELECT now FROM clock)
+                      AND state IN ('scheduled', 'retryable')) AS any_booked
+),
 expired AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:queues AS text[])) AS wanted (name)
@@ -280,6 +294,7 @@ expired AS MATERIALIZED (
                           ORDER BY expires_at, id
                           LIMIT cast(:limit AS bigint)
                             FOR UPDATE SKIP LOCKED) AS job
+     WHERE (SELECT any_expired FROM late)
 ), gone AS (
     DELETE FROM onward_jobs WHERE ctid = ANY (ARRAY (SELECT place FROM expired)) RETURNING *
 ), finished AS (
@@ -315,6 +330,7 @@ expired AS MATERIALIZED (
                           ORDER BY booked, available_at, id
                           LIMIT cast(:limit AS bigint)
                             FOR UPDATE SKIP LOCKED) AS job
+     WHERE (SELECT any_due FROM late)
 ), booked AS MATERIALIZED (
     SELECT job.place
       FROM unnest(cast(:queues AS text[])) AS wanted (name)
@@ -327,6 +343,7 @@ expired AS MATERIALIZED (
                           ORDER BY booked, available_at, id
                           LIMIT 200
                             FOR UPDATE SKIP LOCKED) AS job
+     WHERE (SELECT any_booked FROM late)
 ), promoted AS (
     UPDATE onward_jobs SET state = 'available', booked = NULL
      WHERE ctid = ANY (ARRAY (SELECT place FROM due UNION ALL SELECT place FROM booked))
@@ -353,25 +370,25 @@ walked AS MATERIALIZED (
 ), candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
       FROM (SELECT job.*
-              FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[])) AS wanted (name, at_most)
+              FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[]), cast(:first_ranges AS bigint[]),
+                          cast(:last_ranges AS bigint[]))
+                AS wanted (name, at_most, first_range, last_range)
              CROSS JOIN LATERAL (SELECT job.*
-                                   FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]),
-                                               cast(:low_times AS bigint[]), cast(:low_ids AS text[]),
-                                               cast(:high_ranks AS bigint[]))
-                                     AS part (queue, low_rank, low_time, low_id, high_rank)
+                                   FROM (SELECT generate_series(wanted.first_range, wanted.last_range) AS number) AS part
                                   CROSS JOIN LATERAL (
                                         SELECT ctid AS place, crashes
                                           FROM onward_jobs
-                                         WHERE queue = part.queue AND state = 'available' AND coalesce(lane, '') = ''
-                                           AND rank <= part.high_rank
-                                           AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
+                                         WHERE queue = wanted.name AND state = 'available' AND coalesce(lane, '') = ''
+                                           AND rank <= (cast(:high_ranks AS bigint[]))[part.number]
+                                           AND (rank, available_at, id) >= ((cast(:low_ranks AS bigint[]))[part.number],
+                                                                            (cast(:low_times AS bigint[]))[part.number],
+                                                                            (cast(:low_ids AS text[]))[part.number])
                                            AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                                            AND NOT id = ANY (cast(:released AS text[]))
                                          ORDER BY rank, available_at, id
                                          LIMIT wanted.at_most
                                            FOR UPDATE SKIP LOCKED) AS job
-                                  WHERE part.queue = wanted.name
-                                    AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+                                  WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
                                   LIMIT wanted.at_most) AS job
              WHERE NOT (SELECT answer FROM walked)
              LIMIT cast(:limit AS bigint)) AS job

@@ -31,6 +31,8 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 Place = tuple[int, str]  # when it was due, and its id
 _BEGINNING: Place = (_LEAST, "")
+_Range = tuple[int, int, str, int]  # the lowest rank, from where in it, the highest rank
+_WHOLE: _Range = (_LEAST, _LEAST, "", _MOST)
 
 
 class QueueMarks:
@@ -106,22 +108,39 @@ class QueueMarks:
                 self._due |= dict.fromkeys(queues, now)
 
     def _parameters(self, marked: Sequence[str], queues: Sequence[str] | None = None) -> dict[str, list[Any]]:
-        """Return ranges that cover every rank, without the entries before a mark."""
-        ranges: list[tuple[str, int, int, str, int]] = []
-        for queue in marked if queues is None else queues:
-            rank = _LEAST
+        """Return ranges that cover every rank, without the entries before a mark; and which of them are whose."""
+        wanted = marked if queues is None else queues
+        if not self._marks:  # all of them have the same
+            return _parameters([_WHOLE], [(1, 1)] * len(wanted), self._due_since(wanted, marked))
+        ranges: list[_Range] = []
+        whose = []
+        for queue in wanted:
+            rank, first = _LEAST, len(ranges) + 1  # SQL counts from one
             for known, (available_at, job_id) in sorted(self._marks.get(queue, {}).items() if queue in marked else ()):
                 if rank < known:
-                    ranges.append((queue, rank, _LEAST, "", known - 1))
-                ranges.append((queue, known, available_at, job_id, known))
+                    ranges.append((rank, _LEAST, "", known - 1))
+                ranges.append((known, available_at, job_id, known))
                 rank = known + 1
-            ranges.append((queue, rank, _LEAST, "", _MOST))
-        names, low_ranks, low_times, low_ids, high_ranks = map(list, zip(*ranges, strict=True))
-        return {
-            "range_queues": names,
-            "low_ranks": low_ranks,
-            "low_times": low_times,
-            "low_ids": low_ids,
-            "high_ranks": high_ranks,
-            "due_since": [self._due.get(queue, _LEAST) if queue in marked else _LEAST for queue in queues or marked],
-        }
+            ranges.append((rank, _LEAST, "", _MOST))
+            whose.append((first, len(ranges)))
+        return _parameters(ranges, whose, self._due_since(wanted, marked))
+
+    def _due_since(self, queues: Sequence[str], marked: Sequence[str]) -> list[int]:
+        if not self._due:
+            return [_LEAST] * len(queues)
+        return [self._due.get(queue, _LEAST) if queue in marked else _LEAST for queue in queues]
+
+
+def _parameters(
+    ranges: Sequence[_Range], whose: Sequence[tuple[int, int]], due_since: Sequence[int]
+) -> dict[str, list[Any]]:
+    low_ranks, low_times, low_ids, high_ranks = map(list, zip(*ranges, strict=True))
+    return {
+        "low_ranks": low_ranks,
+        "low_times": low_times,
+        "low_ids": low_ids,
+        "high_ranks": high_ranks,
+        "first_ranges": [first for first, _ in whose],
+        "last_ranges": [last for _, last in whose],
+        "due_since": list(due_since),
+    }

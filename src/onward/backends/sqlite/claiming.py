@@ -7,6 +7,7 @@ walk chooses among them (`onward.backends.sqlite.lanes`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,6 +52,7 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(list[_Job]).decode
+_places = msgspec.json.Decoder(list[int]).decode
 
 
 def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = True) -> list[str]:
@@ -157,6 +159,8 @@ def _candidates(
     """
     if not seen.queues.isdisjoint(queues):
         return None
+    if len(queues) > 1 and not claim.at_most and (together := _candidates_of(tx, claim, queues, released, promoted)):
+        return together.jobs
     chosen: list[_Job] = []
     for number, queue in enumerate(queues, start=1):
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
@@ -182,6 +186,38 @@ def _candidates(
         if len(jobs) > wanted:
             tx.wakes = True
     return chosen
+
+
+class _Together(NamedTuple):
+    """Jobs that were found by one statement."""
+
+    jobs: list[_Job]
+
+
+def _candidates_of(
+    tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str], promoted: set[str]
+) -> _Together | None:
+    """Return the jobs to claim from several queues, by few statements; None if lanes or a limit decide in any of them."""
+    names = as_json(queues)
+    out_of_line = tx.rows("queues_out_of_line", (names, tx.now))
+    if any(lanes_decide for _, _, lanes_decide in out_of_line):
+        return None
+    for queue, late, _ in out_of_line:
+        _promote(tx, queue, late, claim.limit)
+    promoted.update(queues)
+    if out_of_line and any(lanes_decide for _, _, lanes_decide in tx.rows("queues_out_of_line", (names, tx.now))):
+        return None
+    # As many more as were released, and one that says whether to wake another worker.
+    found = tx.row("candidates_of_queues", (names, tx.now, claim.limit + len(released) + 1, _LONG))
+    jobs = _read(tx, found, "")
+    assert found is not None
+    for job, place in zip(jobs, _places(found[2]), strict=True):
+        job.queue = queues[place]
+    if released:
+        jobs = [job for job in jobs if job.id not in released]
+    suspect = next((place for place, job in enumerate(jobs[: claim.limit]) if job.crashes), None)
+    tx.wakes = tx.wakes or suspect is not None or len(jobs) > claim.limit
+    return _Together(jobs[: claim.limit] if suspect is None else jobs[:suspect] or jobs[:1])
 
 
 def _first(tx: Transaction, queue: str, count: int, most_promoted: int) -> list[_Job] | None:

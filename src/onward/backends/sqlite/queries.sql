@@ -224,6 +224,56 @@ SELECT json_group_array(
                     ELSE ?3
                END);
 
+-- name: queues_out_of_line
+-- Those of many queues, [name, …], in which anything has expired or is due, or lanes or a limit decide: what `past_its_time`
+-- answers for one, where it is not (0, 0).  Nothing is looked for queue by queue that no queue has.
+SELECT queue, late, lanes_decide
+  FROM (SELECT wanted.value AS queue,
+               CASE WHEN (SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                          WHERE queue >= '' AND state IN ('scheduled', 'retryable')))
+                         AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                      WHERE queue = wanted.value AND booked = 1 AND state IN ('scheduled', 'retryable')
+                                        AND available_at <= ?2)
+                    THEN 2
+                    ELSE (SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                                          WHERE queue >= '' AND expires_at IS NOT NULL
+                                            AND state IN ('scheduled', 'available', 'retryable')))
+                         AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                                      WHERE queue = wanted.value AND expires_at IS NOT NULL
+                                        AND state IN ('scheduled', 'available', 'retryable') AND expires_at <= ?2)
+                      OR (SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                          WHERE queue >= '' AND state IN ('scheduled', 'retryable')))
+                         AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                                      WHERE queue = wanted.value AND booked IS NULL AND state IN ('scheduled', 'retryable')
+                                        AND available_at <= ?2)
+               END AS late,
+               (SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                                WHERE queue >= '' AND state = 'available' AND lane <> ''))
+               AND EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_lanes_idx
+                            WHERE queue = wanted.value AND state = 'available' AND lane <> '')
+               OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = wanted.value) AS lanes_decide
+          FROM json_each(?1) AS wanted)
+ WHERE late OR lanes_decide;
+
+-- name: candidates_of_queues
+-- What `candidates` returns, of plain queues that are not out of line, [name, …], in their order: the second column names the
+-- place of the queue of each.  The join walks the claim index of one queue after the other, and ends at the last job wanted.
+SELECT json_group_array(
+         iif(attempts + crashes + interruptions + waits = 0
+               AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
+             iif(flow IS NULL, json_array(rowid, id, delivery + 1, length(sealed)),
+                               json_array(rowid, id, delivery + 1, length(sealed), 1)),
+             json_array(rowid, id, delivery + 1, length(sealed), flow IS NOT NULL, attempts, crashes, interruptions, waits,
+                        parked_since, spent, idempotency_key, idempotency_ttl, single_instance))) AS columns,
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB) AS sealed,
+       json_group_array(place) AS places
+  FROM (SELECT job.rowid AS rowid, job.*, wanted.key AS place
+          FROM json_each(?1) AS wanted
+         CROSS JOIN onward_jobs AS job INDEXED BY onward_jobs_claim_idx
+         WHERE job.queue = wanted.value AND job.state = 'available' AND (job.lane IS NULL OR job.lane = '')
+           AND (job.expires_at IS NULL OR job.expires_at > ?2)
+         LIMIT ?3);
+
 -- name: candidates_among
 -- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.rowid, job.id, delivery + 1, length(sealed), flow IS NOT NULL, attempts, crashes, interruptions, waits,

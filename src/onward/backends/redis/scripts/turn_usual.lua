@@ -26,47 +26,77 @@ if #acked > 0 then
   end
 end
 
-local claim, claimed, open = nil, {}, {}
+-- The queues once each, and which of them are open.
+local open, drained, known, claim, claimed = {}, {}, {}, nil, {}
 
--- The next jobs of a queue: false if one of them is not usual.
-local function claim_from(queue)
-  local before = claim and claim.size or 0
-  local most, taken = min(at_most[queue] or limit, limit - before), {}
-  while #taken < most do
-    local size = min(most - #taken, CHUNK)
-    local page, ids = redis.call('ZRANGE', P .. 'ready:' .. queue, #taken, #taken + size - 1), {}
-    if #page == 0 then break end
-    claim = claim or claimer(owner, now)
-    for at = 1, #page do ids[at] = sub(page[at], 9) end
-    local found = redis.call('HMGET', P .. 'jobs', unpack(ids))
-    for at = 1, #page do
-      if seen[ids[at]] or not (found[at] and claim.take_usual(ids[at], found[at])) then return false end
-      seen[ids[at]] = true
-      taken[#taken + 1] = page[at]
-    end
-    if #page < size then break end
+-- The sum of what a command answers for all of these keys.
+local function exist(keys)
+  local found = 0
+  for from = 1, #keys, CHUNK do
+    found = found + redis.call('EXISTS', unpack(keys, from, min(from + CHUNK - 1, #keys)))
   end
-  if #taken > 0 then claimed[#claimed + 1] = {queue, taken} end
-  return true
+  return found
 end
 
 local function has_due(key)
   return #redis.call('ZRANGEBYSCORE', key, '-inf', at_now, 'LIMIT', '0', '1') > 0
 end
 
-if limit > 0 then
+-- False if a queue has lanes.
+local function find_open()
+  local members = {}
   for _, queue in ipairs(queues) do
-    if not open[queue] then
-      local paused = redis.call('SMISMEMBER', P .. 'paused', queue, '\n' .. queue)
-      if paused[2] == 1 then return false end
-      open[queue] = paused[1] == 0 and 'open' or 'paused'
-      if paused[1] == 0 then
-        if has_due(P .. 'expiring:' .. queue) or has_due(P .. 'later:' .. queue) then return false end
-        if not claim_from(queue) then return false end
-      end
+    if not known[queue] then
+      known[queue] = true
+      members[#members + 1], members[#members + 2] = queue, '\n' .. queue
     end
   end
+  for from = 1, #members, CHUNK do
+    local paused = redis.call('SMISMEMBER', P .. 'paused', unpack(members, from, min(from + CHUNK - 1, #members)))
+    for at = 1, #paused, 2 do
+      if paused[at + 1] == 1 then return false end
+      if paused[at] == 0 then open[#open + 1] = members[from + at - 1] end
+    end
+  end
+  return true
 end
+
+local function nothing_is_due()
+  local keys = {}
+  for at, queue in ipairs(open) do keys[2 * at - 1], keys[2 * at] = P .. 'later:' .. queue, P .. 'expiring:' .. queue end
+  if exist(keys) == 0 then return true end
+  for _, key in ipairs(keys) do
+    if has_due(key) then return false end
+  end
+  return true
+end
+
+-- Choose the next jobs of the queues in their order.  False if one of them is not usual.
+local function claim_usual()
+  local ids = {}
+  for _, queue in ipairs(open) do
+    local most = min(at_most[queue] or limit, limit - #ids)
+    if most > 0 then
+      local page = redis.call('ZRANGE', P .. 'ready:' .. queue, '0', text(most - 1))
+      for at = 1, #page do ids[#ids + 1] = sub(page[at], 9) end
+      if #page > 0 then claimed[#claimed + 1] = {queue, page} end
+      drained[queue] = #page < most
+    end
+  end
+  if #ids == 0 then return true end
+  claim = claimer(owner, now)
+  for from = 1, #ids, CHUNK do
+    local found = redis.call('HMGET', P .. 'jobs', unpack(ids, from, min(from + CHUNK - 1, #ids)))
+    for at = 1, #found do
+      local id = ids[from + at - 1]
+      if seen[id] or not (found[at] and claim.take_usual(id, found[at])) then return false end
+      seen[id] = true
+    end
+  end
+  return true
+end
+
+if limit > 0 and not (find_open() and nothing_is_due() and claim_usual()) then return false end
 local sealed_of = {}
 for at, id in ipairs(claim and claim.large or sealed_of) do sealed_of[at] = redis.call('HGET', P .. 'sealed', id) or '' end
 
@@ -76,9 +106,17 @@ local is_whole, problem = pcall(function()
   if claim then write_claimed(claim, owner, claimed) end
 end)
 flush_counts()
-for queue in pairs(freed) do open[queue] = 'open' end
-for queue, state in pairs(open) do
-  if state == 'open' and redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then leave_token(queue) end
+local left, tokens_of = {}, {}
+for _, queue in ipairs(open) do
+  if not drained[queue] then left[#left + 1] = queue end
+  freed[queue] = nil
+end
+for queue in pairs(freed) do left[#left + 1] = queue end
+for at, queue in ipairs(left) do tokens_of[at] = P .. 'wake:' .. queue end
+if exist(tokens_of) < #left then
+  for _, queue in ipairs(left) do
+    if redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then leave_token(queue) end
+  end
 end
 if not is_whole then error(problem) end
 return {expires_at, claim and claim.leases or {}, sealed_of, #damaged}

@@ -1,7 +1,20 @@
 -- How many jobs are in which state, in all and by queue, so that no script counts them.
 
 local changes, ended = {}, 0
-local FIELDS = {'1', '2', '3', '4', '5', '6', '7'}  -- by state: the server makes a number that it is given text, and slowly
+local running = {}  -- queues of which this script has claimed last, so that jobs run
+
+local texts = {}
+
+-- A whole number as text: the server makes it of a number that it is given, and slowly.
+local function text(number)
+  local known = texts[number]
+  if not known then
+    known = string.format('%d', number)
+    texts[number] = known
+  end
+  return known
+end
+
 local freed = {}  -- queues with a limit in which fewer jobs run now
 
 -- Whether a process could have written a number of jobs.  One below zero shows that counts were lost.
@@ -14,6 +27,7 @@ local function count(queue, state, change)
     changes[queue] = states
   end
   states[state] = (states[state] or 0) + change
+  if state == EXECUTING then running[queue] = change > 0 end
 end
 
 -- Numbers are the last that is written, and nothing fails for them: what is no number is counted anew.
@@ -23,31 +37,50 @@ local function try(command, key, ...)
   return answer
 end
 
+local function try_in_chunks(command, key, values)
+  for from = 1, #values, CHUNK do try(command, key, unpack(values, from, min(from + CHUNK - 1, #values))) end
+end
+
+-- Returns whether it is above zero now.
 local function add_to(key, field, change)
-  local total = try('HINCRBY', key, field, change)
-  if total == 0 or type(total) == 'table' then try('HDEL', key, field) end
+  local total = redis.pcall('HINCRBY', key, field, text(change))
+  if type(total) == 'table' then
+    damaged[#damaged + 1] = sub(key, #P + 1)
+  elseif total ~= 0 then
+    return total > 0
+  end
+  redis.pcall('HDEL', key, field)
+  return false
 end
 
 local function flush_counts()
+  local totals, there, gone = {}, {}, {}
   for queue, states in pairs(changes) do
-    local lives = false
+    local key, lives, remains = P .. 'counts:' .. queue, false, running[queue]
     for state, change in pairs(states) do
       if change ~= 0 then
-        add_to('counts', FIELDS[state], change)
-        add_to('counts:' .. queue, FIELDS[state], change)
-        lives = lives or state <= RETRYABLE
+        totals[state] = (totals[state] or 0) + change
+        local is_left = add_to(key, text(state), change)
+        if state <= RETRYABLE then lives, remains = true, remains or is_left end
       end
     end
-    if lives then
-      local live = try('HMGET', 'counts:' .. queue, FIELDS[SCHEDULED], FIELDS[AVAILABLE], FIELDS[EXECUTING], FIELDS[RETRYABLE], 'limited')
-      if live[5] and (states[EXECUTING] or 0) < 0 then freed[queue] = true end
-      if live[1] or live[2] or live[3] or live[4] then
-        try('ZADD', 'queues', '0', queue)
-      else
-        try('ZREM', 'queues', queue)
-      end
+    local ends = (states[EXECUTING] or 0) < 0
+    if lives and (ends or not remains) then
+      local live = try('HMGET', 'counts:' .. queue, text(SCHEDULED), text(AVAILABLE), text(EXECUTING), text(RETRYABLE), 'limited')
+      if live[5] and ends then freed[queue] = true end
+      remains = live[1] or live[2] or live[3] or live[4]
+    end
+    if lives and remains then
+      there[#there + 1], there[#there + 2] = '0', queue
+    elseif lives then
+      gone[#gone + 1] = queue
     end
   end
-  if ended > 0 then add_to('counts', 'ended', ended) end
+  for state, change in pairs(totals) do
+    if change ~= 0 then add_to(P .. 'counts', text(state), change) end
+  end
+  if ended > 0 then add_to(P .. 'counts', 'ended', ended) end
+  try_in_chunks('ZADD', 'queues', there)
+  try_in_chunks('ZREM', 'queues', gone)
   changes, ended = {}, 0
 end

@@ -12,15 +12,19 @@ local function completer(owner, now, note_member)
   local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
   local further_most = note_member and IS_SUSPECT + IS_MEMBER or IS_SUSPECT
   local by_queue, large = {}, {}
-  local begins, begins_to, changes  -- of the packed part of the record before, up to its queue; and what is counted there
+  local packed = {}  -- what is counted, by the packed names of queues
 
-  local function queue_of(raw)
+  -- What is counted of the queue of a record; nil if that is no text.
+  local function counts_of(raw)
+    local length = byte(raw, rest_from + 1) or 0
+    length = length == 217 and (byte(raw, rest_from + 2) or 0) + 1 or length - 160  -- else a name of less than 32 bytes
+    local name = sub(raw, rest_from, rest_from + 1 + length)
+    if packed[name] then return packed[name] end
     local is_whole, after, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
-    if not is_whole or type(queue) ~= 'string' then return false end
-    begins, begins_to = sub(raw, rest_from, after), after
-    changes = by_queue[queue] or {0, 0}
-    by_queue[queue] = changes
-    return true
+    if not is_whole or type(queue) ~= 'string' then return nil end
+    local counts = by_queue[queue] or {0, 0}
+    by_queue[queue], packed[sub(raw, rest_from, after)] = counts, counts
+    return counts
   end
 
   local function complete(id, raw, token, drop, result)
@@ -33,7 +37,8 @@ local function completer(owner, now, note_member)
     local further = byte(raw, flags_from + 1)
     if further > further_most then return false end
     if further >= IS_MEMBER and (drop or not note_member(id, raw, rest_from)) then return false end
-    if not (begins and sub(raw, rest_from, begins_to) == begins) and not queue_of(raw) then return false end
+    local changes = counts_of(raw)
+    if not changes then return false end
     usual = usual + 1
     ids[usual] = id
     changes[1] = changes[1] + 1
@@ -123,7 +128,7 @@ local function write_claimed(claim, owner, from)
     if has_gaps then
       in_chunks('ZREM', 'ready:' .. queue, taken)
     else
-      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, '0', #taken - 1)  -- searches for no member
+      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, '0', text(#taken - 1))  -- searches for no member
     end
     count(queue, AVAILABLE, -(size or #taken))
     count(queue, EXECUTING, size or #taken)
