@@ -1,9 +1,15 @@
-"""Of two servers that run the same code of ours, the second is asked what depends on the server; in `make proof`, all.
+"""What is asked of every store, of some of them, and only in `make proof`.
+
+**Of two servers that run the same code of ours, the second is asked what depends on the server.**
 
 PostgreSQL 18 is the first, and 15 the second, as is 15 behind a pooler; Redis is the first, and Valkey the second.  The same
 statements and scripts run on both.  What a server can spoil is asked of both in every run: every test of the contract once,
 and everything in the files of `WHOLE`, about plans, privileges, opening, schemas and the wire.  Left to the proof are, on
 the second, the other cases of tests with many, and what is about the order in which our own code takes its steps.
+
+**MariaDB is not asked what the supervisor does and what the small runs of the proof show.**  They talk to a store through
+the verbs of the contract, and take SQLite, PostgreSQL and, where sessions decide, Redis.  The contract, the model machine,
+damage, transactions and the applications are asked of MariaDB in every run, and in the proof the rest.
 """
 
 import os
@@ -26,6 +32,8 @@ WHOLE = (
     "tests/backends/redis/test_opening.py",
     "tests/backends/redis/test_restarts.py",
 )
+# Folders of which these stores are asked in the proof only.
+PROOF_ONLY = {"tests/supervisor/": {"mariadb": "MariaDB"}, "tests/proof/": {"mariadb": "MariaDB"}}
 MARK = "second_of_a_pair"
 _left = pytest.StashKey[dict[str, int]]()
 
@@ -38,10 +46,20 @@ def second(item):
     return next((SECOND[each] for each in chosen if isinstance(each[1], str) and each in SECOND), None)
 
 
+def proof_only(item):
+    """The name of the store of a test, if it is asked that in the proof only."""
+    case = item.nodeid.partition("[")[2]
+    folders = (stores for folder, stores in PROOF_ONLY.items() if item.nodeid.startswith(folder))
+    return next((name for stores in folders for store, name in stores.items() if store in case), None)
+
+
 def divided(items):
     """Return the tests that are asked now, and those that are left to the proof with the names of their servers."""
     asked, left, seen = [], [], set()
     for item in items:
+        if store := proof_only(item):
+            left.append((store, item))
+            continue
         file, name = item.nodeid.partition("::")[0], second(item)
         # The first case of those that are there: who asks for another one by its name gets it.
         function = (name, item.nodeid.partition("[")[0])
@@ -83,4 +101,4 @@ def pytest_terminal_summary(terminalreporter, config):
     if left := config.stash[_left]:
         told = ", ".join(f"{count:,} test{'s' * (count > 1)} on {name}" for name, count in sorted(left.items()))
         terminalreporter.section("left to `make proof`")
-        terminalreporter.write_line(f"{told}: the same code passed on the first server of the pair")
+        terminalreporter.write_line(f"{told}: the same code passed on another server")

@@ -22,7 +22,7 @@ from tools.proof_part import EVERY, ROOT, Part
 
 __all__ = ["PARTS"]
 
-SECONDS_OF_SEARCH = 480  # for all models together
+SECONDS_OF_SEARCH = 300  # for all models together
 
 _INTERRUPTED = 2  # pytest's exit code
 _PASSED = re.compile(r"(\d+) passed")
@@ -157,6 +157,7 @@ PARTS: tuple[Part, ...] = (
     _tests("tests/backends/mysql/test_queries.py", "mariadb", 200),
     _tests("tests/operate/series/test_sampling.py", EVERY, 120),
     _tests("tests/damage", EVERY, 600),
+    _tests("tests/supervisor", EVERY, 240, processes=2),
     _tests("tests/contract", EVERY, 400, processes=2),
     *_models(),
 )

@@ -71,6 +71,7 @@ class BeanstalkCells:
     """A body begins with a line of JSON."""
 
     SCENES = TABLES
+    QUEUES = "default,abandoned"
     COLUMNS = MappingProxyType(
         {
             "header": tuple(get_type_hints(body.BodyHeader)),
@@ -136,6 +137,7 @@ class ServiceBusCells:
     """The header is a message's application properties.  They are written as AMQP has them: the SDK writes only some."""
 
     SCENES = TABLES
+    QUEUES = "default,abandoned"
     COLUMNS = MappingProxyType(
         {
             "header": ("onward", *get_type_hints(message.MessageHeader), "a property of another's"),

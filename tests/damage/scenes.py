@@ -48,13 +48,17 @@ def attempts(shop, count):
     return [handle.id for handle in handles]
 
 
-def sessions(shop, count, of=None):
+def sessions(shop, count):
     """Sessions of dead workers, each with one job."""
-    owners = [f"dead-{n}" for n in range(count)]
-    (of or shop.plain).using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
+    return _abandoned(shop, shop.plain, count, "left")
+
+
+def _abandoned(shop, job, count, queue):
+    owners = [f"{queue}-{n}" for n in range(count)]
+    job.using(queue=queue).enqueue_many([(n,) for n in range(count)])
     for owner in owners:
         shop.jobs.backend.open_session(session_of(shop, owner))
-        shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("abandoned",), limit=1)))
+        shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=(queue,), limit=1)))
     return owners
 
 
@@ -111,7 +115,7 @@ def lanes(shop, count):
 
 def running(shop, count):
     """Sessions of dead workers, each with one job of a lane."""
-    return sessions(shop, count, of=shop.paced)
+    return _abandoned(shop, shop.paced, count, "left-in-lanes")
 
 
 def members(shop, count):
@@ -156,8 +160,10 @@ def session_of(shop, owner, limits=()):
     return Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0", limits=tuple(limits))
 
 
-SCENES = {scene.__name__: scene for scene in (jobs, finished, attempts, sessions, queues, holds)}
+# Those whose jobs are run come first: those of the others wait.
+SCENES = {scene.__name__: scene for scene in (finished, holds, attempts, jobs, sessions, queues)}
 LIMIT_SCENES = {scene.__name__: scene for scene in (limits, gates)}
 AUDIT_SCENES = {audit.__name__: audit}
 SERIES_SCENES = {series.__name__: series}
+QUEUES = "default,abandoned,left,left-in-lanes"  # in which they have jobs
 OF_LIMITS = {*LIMIT_SCENES, "lanes", "running", "stripes"}

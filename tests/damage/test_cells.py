@@ -1,10 +1,11 @@
 """Any cell of any table holds any value, and under `onward worker` nothing but its own job comes to harm.
 
-For each table many of its cells are damaged at once, one row for each cell and each value.  The healthy jobs that are
-enqueued before and after must complete with one attempt and no crash; no process may end; every row must be listed; and the
-worker must stop when it is told to.  A broker lists nothing: there, as many messages must be left or have run as were put.
+Many cells are damaged at once, one row for each cell and each value.  The healthy jobs that are enqueued before and after
+must complete with one attempt and no crash; no process may end; every row must be listed; and the worker must stop when it
+is told to.  A broker lists nothing: there, as many messages must be left or have run as were put.
 
-`make test` takes a few values for each cell, so that each cell and each value is among them; `make proof` takes them all.
+`make test` damages all tables of a store under one worker, and takes a few values for each cell, so that each cell and each
+value is among them; `make proof` takes all values, one table after the other.
 `DAMAGE="delivery:minus one"` damages one cell with one value, to find the culprit.
 """
 
@@ -25,7 +26,7 @@ from onward.job.lease import LAST_INSTANT
 from tests.damage.broker_cells import EXPIRING
 from tests.damage.cells import CELLS, Cell
 from tests.damage.corpus import HOSTILE
-from tests.damage.scenes import MORE_JOBS, OF_LIMITS, PACED_JOB, SCENES
+from tests.damage.scenes import MORE_JOBS, OF_LIMITS, PACED_JOB, QUEUES, SCENES
 from tests.waiting import eventually
 
 HEALTHY = range(100_000, 100_005)
@@ -39,7 +40,15 @@ LISTS = {
     ("health",): object,
     ("audit",): Inspection,
 }
-CASES = [(engine, table) for engine, cells in CELLS.items() for table in getattr(cells, "SCENES", SCENES)]
+SCALE = float(os.environ.get("ONWARD_PROOF_SCALE", "0"))
+
+
+def cases():
+    """Which tables of which store are damaged together."""
+    for engine, cells in CELLS.items():
+        tables = list(getattr(cells, "SCENES", SCENES))
+        together = [[each] for each in tables] if SCALE >= 1 or os.environ.get("DAMAGE") else [tables]
+        yield from (pytest.param(engine, each, id=f"{engine}-{'+'.join(each)}") for each in together)
 
 
 def chosen(columns, scale):
@@ -61,38 +70,38 @@ def sampled(columns, values):
     ]
 
 
-def damaged(cells, table, scene, shop, scale):
+def damaged(cells, table, pairs, rows):
     """Put values into cells, a row for each; what the store refused is left as it was."""
-    pairs = chosen(cells.columns(table), scale)
-    rows = scene(shop, len(pairs))
-    took = [
+    return [
         (column, name)
         for (column, name), row in zip(pairs, rows, strict=True)
         if cells.write(Cell(table, column), row, HOSTILE[name])
     ]
-    return pairs, took
 
 
-@pytest.mark.parametrize(("store", "table"), CASES, indirect=["store"])
-def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop, start, report, request, scale):
+@pytest.mark.parametrize(("store", "tables"), list(cases()), indirect=["store"])
+def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, tables, open_shop, start, report, request, scale):
     shop = open_shop(dead_letter_queue="dead", **getattr(store, "settings", {}))
     with (shop.folder / "shop.py").open("a") as file:
-        file.write(MORE_JOBS + PACED_JOB if table in OF_LIMITS else MORE_JOBS)
+        file.write(MORE_JOBS if OF_LIMITS.isdisjoint(tables) else MORE_JOBS + PACED_JOB)
     engine = request.node.callspec.params["store"]
     healthy = shop.plain.enqueue_many([(n,) for n in HEALTHY])
     cells = CELLS[engine](store)
-    pairs, took = damaged(cells, table, getattr(cells, "SCENES", SCENES)[table], shop, scale)
+    scenes = getattr(cells, "SCENES", SCENES)
+    pairs = {table: chosen(cells.columns(table), scale) for table in tables}
+    rows = {table: scenes[table](shop, len(pairs[table])) for table in tables}  # before anything is damaged
+    took = {table: damaged(cells, table, pairs[table], rows[table]) for table in tables}
 
-    fleet = start(shop, "--queues", "default,abandoned", "--concurrency", 4)
+    fleet = start(shop, "--queues", getattr(cells, "QUEUES", QUEUES), "--concurrency", 4)
     (worker,) = fleet.workers(1)
     later = shop.plain.enqueue_many([(n,) for n in LATER])
 
     have_completed(shop, fleet, [*healthy, *later])
-    if table == "series":
+    if "series" in tables:
         shop.jobs.series("1h")
         shop.jobs.backend.look(Look(series=(0, LAST_INSTANT)))
-    if table == "gates":  # no value that a store accepts keeps a lane shut
-        have_run(shop, fleet, "paced", range(len(pairs)))
+    if "gates" in tables:  # no value that a store accepts keeps a lane shut
+        have_run(shop, fleet, "paced", range(len(pairs["gates"])))
     assert fleet.workers(1) == [worker], fleet.log[-4000:]
     for command, needs in LISTS.items():
         if isinstance(shop.jobs.backend, needs):
@@ -104,9 +113,11 @@ def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop,
         shown = Counter(row["id"] for row in listed(("job", "list", "--all"), shop))
         assert Counter(cells.ids()) - shown == {}, "a row is not listed"
     else:
-        none_vanished(shop, took, runs)
+        none_vanished(shop, list(itertools.chain.from_iterable(took.values())), runs)
     assert "Traceback" not in fleet.log, fleet.log[-4000:]
-    report(f"{engine} {table}: {len(pairs)} values, {len(pairs) - len(took)} refused by the store, 0 processes ended")
+    for table in tables:
+        put, refused = len(pairs[table]), len(pairs[table]) - len(took[table])
+        report(f"{engine} {table}: {put} values, {refused} refused by the store, 0 processes ended")
 
 
 def have_completed(shop, fleet, handles):

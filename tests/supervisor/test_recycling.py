@@ -90,5 +90,6 @@ def test_until_empty_runs_all_that_is_due_and_ends(shop, start):
     shop.die_once.enqueue()
 
     assert start(shop, "--until-empty", "--processes", 2, "--max-jobs-per-process", 10, "--concurrency", 2).wait() == 0
-    assert ran(shop) == [*range(30)]
-    assert shop.jobs.counts()[State.SCHEDULED] == 1
+    assert {*ran(shop)} == {*range(30)}  # some twice, if their process died before their ends were stored
+    counts = shop.jobs.counts()
+    assert (counts[State.COMPLETED], counts[State.SCHEDULED]) == (31, 1)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.pairs import ONCE, WHOLE, divided
+from tests.pairs import ONCE, PROOF_ONLY, WHOLE, divided
 
 HOUSE = Path(__file__).parents[2]
 
@@ -63,6 +63,19 @@ def test_all_else_is_left_to_the_proof():
     assert asked_and_left(test) == ([], [("PostgreSQL 15", test.nodeid)])
 
 
-@pytest.mark.parametrize("path", [*ONCE, *WHOLE])
+def test_of_some_folders_a_store_is_asked_in_the_proof_only():
+    tests = [
+        collected(f"{folder}/test_crashes.py::test_it[{store}-1]")
+        for folder in ("tests/supervisor", "tests/damage")
+        for store in ("postgres", "mariadb")
+    ]
+
+    asked, left = asked_and_left(*tests)
+
+    assert left == [("MariaDB", "tests/supervisor/test_crashes.py::test_it[mariadb-1]")]
+    assert asked == [test.nodeid for test in tests if test.nodeid != left[0][1]]
+
+
+@pytest.mark.parametrize("path", [*ONCE, *WHOLE, *PROOF_ONLY])
 def test_what_is_named_exists(path):
-    assert (HOUSE / path).is_file()
+    assert (HOUSE / path).exists()
