@@ -1,4 +1,4 @@
-"""Try it: python manage.py migrate; python manage.py order ann; python manage.py onward worker --until-empty."""
+"""Try it: python manage.py migrate; python manage.py order ann bob; python manage.py onward worker --until-empty."""
 
 import os
 import sys

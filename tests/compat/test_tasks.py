@@ -405,7 +405,7 @@ class TestApplication:
         with pytest.raises(Exception, match="two tasks named 'one'"):
             app.task(name="one")(self.test_two_tasks_of_one_name_are_refused)
 
-    @pytest.mark.parametrize("name", ["signals", "current_app"])
+    @pytest.mark.parametrize("name", ["uuid", "current_app"])
     def test_what_the_package_does_not_have_is_told_with_what_to_use(self, name):
         import onward.compat.celery
 

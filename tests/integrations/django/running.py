@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["MANAGE", "Project"]
+__all__ = ["MANAGE", "PATIENCE", "Project"]
 
+PATIENCE = 200  # seconds: reached only when something is broken, also on a machine that does ten things at once
+
+_ROOT = Path(__file__).parents[3]  # where `tests` is
 MANAGE = Path(__file__).with_name("project") / "manage.py"
 
 
@@ -21,26 +24,23 @@ class Project:
             **os.environ,
             "SHOP_DATABASE": json.dumps(database.address["django"]),
             "SHOP_FOLDER": str(folder),
-            "PYTHONPATH": os.pathsep.join(map(str, filter(None, [extra]))),
+            "PYTHONPATH": os.pathsep.join(map(str, filter(None, [extra, _ROOT]))),
             "PYTHONWARNINGS": "error::DeprecationWarning:onward",
         }
 
     def start(self, *words, **options):
         """Start `manage.py` with these words."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(
-            [sys.executable, MANAGE, *words],
-            cwd=self.folder,
-            env={**self.environment, **options},
-            **pipes,
-        )
+        return subprocess.Popen([sys.executable, MANAGE, *words], **self._how(options))
 
     def manage(self, *words, **options):
-        """Run `manage.py` with these words, and return what it printed."""
-        process = self.start(*words, **options)
-        printed, _ = process.communicate(timeout=100)
-        assert process.returncode == 0, printed
-        return printed
+        """Run `manage.py` with these words, for as long as the test may take, and return what it printed."""
+        ran = subprocess.run([sys.executable, MANAGE, *words], check=False, **self._how(options))
+        assert ran.returncode == 0, ran.stdout
+        return ran.stdout
+
+    def _how(self, options):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return {"cwd": self.folder, "env": {**self.environment, **options}, **pipes}
 
     def shell(self, code):
         """Run some code in the project, and return what it printed."""

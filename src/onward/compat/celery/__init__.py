@@ -2,7 +2,7 @@
 
 Tasks become jobs, ``beat_schedule`` becomes schedules, the canvas becomes flows.  What has no meaning here is refused where
 it is said, with the fix.  The modules have the names of Celery's, so that one replacement in the imports moves a program:
-`exceptions`, `result`, `schedules`, `utils`.
+`exceptions`, `result`, `schedules`, `signals`, `states`, `utils`.
 Read `task`, with `plain` (what travels), then `options` (what each option becomes), `conf` and `app`, with `current`; then
 `canvas` with `feeding`, `result`, and `schedules` with `importing`.  `choosing` and `beside` are for two systems at once;
 `protocols` is what these ask of each other.
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 _REFUSED = {
-    "signals": "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
     "current_app": "import the app by its module",
     "current_task": "declare the task with bind=True, and use its self",
     "chunks": "use group(task.s(part) for part in parts)",
     "xmap": "use group(task.s(item) for item in items)",
     "xstarmap": "use group(task.s(*items) for items in rows)",
-    "maybe_signature": "use signature(name, args=…)",
+    **dict.fromkeys(("maybe_signature", "subtask"), "use signature(name, args=…)"),
+    "uuid": "Onward makes the ids; give onward={'unique_key': …} for one live job per key",
 }
 
 

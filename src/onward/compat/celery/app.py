@@ -40,6 +40,33 @@ _NOT_HERE = {
     "connection": "Onward keeps its own connections: use app.jobs",
     "pool": "Onward keeps its own connections: use app.jobs",
     "events": "subscribe to events, app.jobs.on(…)",
+    "start": "run `onward worker module:app.jobs`",
+    "close": "close the store, app.onward.close()",
+    "register_task": "declare a function, @app.task: classes of tasks have no meaning here",
+    "current_task": "declare the task with bind=True, and use its self",
+    "current_worker_task": "declare the task with bind=True, and use its self",
+    "config_from_envvar": "write app.config_from_object(os.environ[…])",
+    "config_from_cmdline": "write app.conf.update(…)",
+    "add_defaults": "write app.conf.update(…)",
+    "finalize": "leave it out: tasks are declared when app.jobs is read",
+    "timezone": "read app.conf.timezone",
+    "now": "write datetime.now(UTC)",
+    "GroupResult": "keep what the group returned, or its ids: AsyncResult(id) finds each",
+    "ResultSet": "keep a list of results",
+    **dict.fromkeys(("set_current", "set_default"), "leave it out: the newest application is the current one"),
+    **dict.fromkeys(
+        ("log", "steps", "user_options", "on_after_fork", "on_configure", "on_init"),
+        "write it at the top of the module that `onward worker` imports; logging is set up there, too",
+    ),
+}
+_NOT_TAKEN = {
+    "task_cls": _NOT_HERE["Task"],
+    "changes": "write app.conf.update(…)",
+    "strict_typing": "write typing=False at the tasks whose arguments are not to be checked",
+    **dict.fromkeys(
+        ("loader", "amqp", "events", "log", "control", "tasks", "fixups", "autofinalize"),
+        "leave it out: it is a part of Celery itself",
+    ),
 }
 
 
@@ -61,6 +88,8 @@ class Celery:
         **of_celery: Any,
     ) -> None:
         for option in of_celery:
+            if option in _NOT_TAKEN:
+                raise OptionError(f"Celery(…) takes no {option!r} here: {_NOT_TAKEN[option]}")
             if option not in _OF_CELERY:
                 raise OptionError(
                     f"Celery(…) takes no {option!r} here{suggestion(option, (*_OF_CELERY, 'jobs', 'include'))}"

@@ -39,7 +39,15 @@ SETTINGS = {
     "task_publish_retry_policy": "nothing to do",
     "task_store_errors_even_if_ignored": "nothing to do",
     "task_remote_tracebacks": "nothing to do",
+    "task_store_eager_result": "nothing to do: results are always stored",
     "task_create_missing_queues": "nothing to do: a queue exists as soon as a job is in it",
+    **dict.fromkeys(
+        (
+            *("task_create_missing_queue_type", "task_create_missing_queue_exchange_type", "task_default_queue_type"),
+            *("task_default_exchange_type", "task_default_delivery_mode", "task_queue_max_priority", "task_protocol"),
+        ),
+        "nothing to do: of Celery's broker, for tasks that stay there",
+    ),
 }
 REFUSED_SETTINGS = {
     "task_annotations": "give the options to the tasks",
@@ -47,6 +55,12 @@ REFUSED_SETTINGS = {
     "task_queues": "give queues to tasks, or to task_routes; `onward worker --queues` says what is served",
     "task_default_exchange": "write task_default_queue",
     "task_default_routing_key": "write task_default_queue",
+    "task_inherit_parent_priority": "give each part of a canvas its own, task.s().set(priority=…)",
+    "task_allow_error_cb_on_chord_header": "build a flow: app.jobs.flow(…).add(…, when='failed')",
+    **dict.fromkeys(
+        ("security_key", "security_key_password", "security_certificate", "security_cert_store", "security_digest"),
+        "sign jobs with Onward's keys: Celery('shop', jobs=Onward(signing='require', signing_keys=…))",
+    ),
 }
 # Of Celery's broker, results and processes: for tasks that stay with Celery.  Onward has its own settings.
 OF_CELERY = (

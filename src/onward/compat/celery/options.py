@@ -59,25 +59,11 @@ TASK_OPTIONS = {
     **dict.fromkeys(
         (
             *("acks_on_failure_or_timeout", "reject_on_worker_lost", "track_started", "store_errors_even_if_ignored"),
-            *("throws", "trail", "send_events", "lazy", "shared"),
+            *("throws", "trail", "send_events", "lazy", "shared", "resultrepr_maxsize"),
         ),
         "nothing to do",
     ),
 }
-REFUSED_TASK_OPTIONS = {
-    "base": "wrap the runs of all tasks with @app.jobs.around instead of a class of your own",
-    "compression": "leave it out; keep large data elsewhere and pass a reference",
-    "pydantic": "leave it out and validate in the task, or declare an Onward job, which reads pydantic models",
-    "link": "say what comes after with a chain: (task.s() | after.s())",
-    "link_error": "build a flow: app.jobs.flow(…).add(…, when='failed')",
-    "routing_key": "write queue=…",
-    "exchange": "write queue=…",
-    **dict.fromkeys(
-        ("on_failure", "on_success", "on_retry", "after_return", "before_start"),
-        "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
-    ),
-}
-
 CALL_OPTIONS = {
     "countdown": "`delay`",
     "eta": "`at`; a naive one is in the `timezone` of the settings",
@@ -100,9 +86,48 @@ REFUSED_CALL_OPTIONS = {
     "headers": "write onward={'meta': {…}}, which the run finds in self.onward.meta",
     "shadow": "a job has the name of its task",
     **dict.fromkeys(("producer", "connection", "publisher"), "Onward keeps its own connections: leave it out"),
-    "group_id": "use group(…)",
+    **dict.fromkeys(("group_id", "group_index"), "use group(…)"),
     "chord": "use chord(…)",
-    "add_to_parent": "a job has no parent: leave it out",
+    "chain": "use chain(…)",
+    **dict.fromkeys(("add_to_parent", "parent_id", "root_id"), "a job has no parent: leave it out"),
+    "retries": "a job counts its own runs: leave it out",
+    "reply_to": "leave it out, and ask AsyncResult(id)",
+    "result_cls": "leave it out: AsyncResult is the one class of results",
+    **dict.fromkeys(("argsrepr", "kwargsrepr"), "leave it out: arguments are shown by name, and secret ones masked"),
+    **dict.fromkeys(("router", "route_name", "exchange_type"), "write queue=…, or task_routes in the settings"),
+    **dict.fromkeys(
+        ("delivery_mode", "mandatory", "immediate", "declare", "confirm_timeout"),
+        "leave it out: the call returns when the job is stored durably",
+    ),
+    **dict.fromkeys(("content_type", "content_encoding"), 'leave it out: arguments travel as JSON, serializer="json"'),
+    "expiration": "write expires=…",
+    "timeout": "write soft_time_limit=…, for the run",
+}
+
+REFUSED_TASK_OPTIONS = {
+    **dict.fromkeys(
+        ("base", "abstract", "Request", "Strategy"),
+        "wrap the runs of all tasks with @app.jobs.around instead of a class of your own",
+    ),
+    "compression": "leave it out; keep large data elsewhere and pass a reference",
+    **dict.fromkeys(
+        ("pydantic", "pydantic_strict", "pydantic_context", "pydantic_dump_kwargs"),
+        "leave it out and validate in the task, or declare an Onward job, which reads pydantic models",
+    ),
+    "task_id": "Onward makes the ids; for one live job per key give each call one, onward={'unique_key': 'welcome:42'}",
+    "countdown": "give it to the call, .apply_async(…, countdown=…)",
+    "eta": "give it to the call, .apply_async(…, eta=…)",
+    "headers": "give each call what it needs, onward={'meta': {…}}; the run finds it in self.onward.meta",
+    "shadow": "a job has the name of its task: write name=…",
+    "backend": "leave it out: results are in the store, and AsyncResult(id) finds them",
+    "link": "say what comes after with a chain: (task.s() | after.s())",
+    "link_error": "build a flow: app.jobs.flow(…).add(…, when='failed')",
+    "routing_key": "write queue=…",
+    "exchange": "write queue=…",
+    **dict.fromkeys(
+        ("on_failure", "on_success", "on_retry", "after_return", "before_start"),
+        "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
+    ),
 }
 
 _OF_RETRIES = {"max_retries", "countdown"}

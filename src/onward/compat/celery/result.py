@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from onward.client.record import JobRecord, RunError
 from onward.compat.celery.current import CURRENT
 from onward.compat.celery.protocols import OfApplication
-from onward.errors import ArgumentError, JobCancelledError, JobDiscardedError, JobNotFound
+from onward.errors import ArgumentError, JobCancelledError, JobDiscardedError, JobNotFound, OptionError, ResultTimeout
 from onward.job.states import State
 
 if TYPE_CHECKING:
@@ -29,10 +29,22 @@ _STATES = {
     State.CANCELLED: "REVOKED",
 }
 _READY = ("SUCCESS", "FAILURE", "REVOKED")
+_RECORD = "result.onward.record() has all that is known of the job"
+_FLOW = "app.onward.flows.get(result.onward.record().flow) has the parts of a canvas"
+_NOT_HERE = {
+    **dict.fromkeys(("date_done", "name", "args", "kwargs", "worker", "retries", "queue"), _RECORD),
+    **dict.fromkeys(("children", "collect", "iterdeps", "graph", "get_leaf"), _FLOW),
+    "then": "say what comes after with a chain: (task.s() | after.s())",
+    "backend": "results are in the store of the application",
+    **dict.fromkeys(("maybe_throw", "maybe_reraise", "throw"), "write result.get()"),
+    **dict.fromkeys(("as_tuple", "as_list"), "keep result.id: AsyncResult(id) finds it again"),
+}
 
 
 class AsyncResult:
     """An enqueued task, by its id.  ``parent`` is what comes before it in a chain."""
+
+    TimeoutError = ResultTimeout
 
     def __init__(
         self,
@@ -90,6 +102,8 @@ class AsyncResult:
                 raise raised from error
             return raised
 
+    wait = get
+
     def _raised(self, error: JobDiscardedError | JobCancelledError) -> Exception:
         """Return the exception that ended the task: of a task that was cancelled with its chain, that of the one before."""
         if isinstance(error, JobDiscardedError):
@@ -132,6 +146,13 @@ class AsyncResult:
             return self.onward.record()
         except (JobNotFound, ArgumentError):
             return None
+
+    if not TYPE_CHECKING:  # to a type checker, there would be every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _NOT_HERE:
+                raise OptionError(f"a result has no {name!r} here: {_NOT_HERE[name]}")
+            raise AttributeError(f"a result has no attribute {name!r} here")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AsyncResult) and other.id == self.id

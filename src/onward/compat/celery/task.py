@@ -18,8 +18,8 @@ from onward.compat.celery.exceptions import Ignore, MaxRetriesExceededError
 from onward.compat.celery.options import aware, check_call, check_task
 from onward.compat.celery.plain import plain
 from onward.compat.celery.protocols import OfApplication
-from onward.compat.celery.result import AsyncResult
-from onward.errors import ArgumentError, OptionError
+from onward.compat.celery.result import AsyncResult as Result
+from onward.errors import ArgumentError, BackendUnavailable, OptionError
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.secrets import is_telling, place
 from onward.job.signals import Discard, Retry
@@ -42,6 +42,19 @@ _NOT_HERE = {
     "apply_async_on_commit": "enqueue in the transaction: with app.jobs.transaction(connection) as tx: tx.enqueue(…)",
     "send_event": "subscribe to events, app.jobs.on(…)",
     "backend": "ask AsyncResult(id)",
+    **dict.fromkeys(
+        ("on_failure", "on_success", "on_retry", "after_return", "before_start"),
+        "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
+    ),
+}
+_NOT_IN_REQUEST = {
+    "hostname": "self.app.onward.get(self.request.id).owner",
+    "task": "self.name",
+    "headers": "self.onward.meta",
+    "eta": "self.app.onward.get(self.request.id).not_before",
+    "timelimit": "self.onward.deadline",
+    "is_eager": "self.request.called_directly",
+    **dict.fromkeys(("root_id", "parent_id", "group", "group_index", "chain", "chord"), "self.onward.flow"),
 }
 
 
@@ -69,9 +82,19 @@ class TaskRequest:
             kwargs=ctx.payload.get("kwargs", {}),
         )
 
+    if not TYPE_CHECKING:  # to a type checker, there would be every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _NOT_IN_REQUEST:
+                raise OptionError(f"self.request has no {name!r} here: write {_NOT_IN_REQUEST[name]}")
+            raise AttributeError(f"self.request has no attribute {name!r} here: self.onward is the context of the run")
+
 
 class Task:
     """A function that can also be enqueued, in Celery's words.  ``app.task`` and ``shared_task`` make it."""
+
+    MaxRetriesExceededError = MaxRetriesExceededError
+    OperationalError = BackendUnavailable
 
     def __init__(
         self, function: Callable[..., Any], name: str, said: Mapping[str, Any], app: OfApplication | None
@@ -138,18 +161,26 @@ class Task:
         """Call the function, with the task as its first argument if it is bound."""
         return self.function(self, *args, **kwargs) if self._binds else self.function(*args, **kwargs)
 
-    def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as a part of the run that calls this."""
+        return self.call(args, kwargs)
+
+    def AsyncResult(self, id: str) -> Result:  # noqa: A002, N802  Celery's words
+        """Return the result of a call, by its id."""
+        return Result(id, app=self.app)
+
+    def delay(self, *args: Any, **kwargs: Any) -> Result:
         """Enqueue a call."""
         return self.apply_async(args, kwargs)
 
     def apply_async(
         self, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any] | None = None, **options: Any
-    ) -> AsyncResult:
+    ) -> Result:
         """Enqueue a call with options of Celery's."""
         check_call(self.name, options)
         given, named = self.checked(args, kwargs)
         handle = self.app.using(self, options).enqueue(given, named)
-        return AsyncResult(handle.id, app=self.app)
+        return Result(handle.id, app=self.app)
 
     def checked(
         self, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, *, fed: bool = False

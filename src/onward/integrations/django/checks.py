@@ -10,7 +10,7 @@ from django.db import connections
 
 from onward.errors import OnwardError
 from onward.integrations.django.applications import AliasApplication
-from onward.integrations.django.databases import MemoryDatabase, NoJobsThere
+from onward.integrations.django.databases import MemoryDatabase, NoJobsThere, UnreadableOption
 from onward.integrations.django.versions import task_backends
 
 __all__ = ["check_alias", "check_when_tasks_are_stored"]
@@ -28,6 +28,9 @@ def _messages(application: AliasApplication) -> Iterator[Any]:
         application.check_options()
     except MemoryDatabase as error:
         yield Error(str(error), obj=here, id="onward.E002")
+        return
+    except UnreadableOption as error:
+        yield Error(str(error), obj=here, id="onward.E003")
         return
     except NoJobsThere as error:
         yield Error(str(error), obj=here, id="onward.E001")

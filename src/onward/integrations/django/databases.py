@@ -11,7 +11,7 @@ from django.db import connections
 
 from onward.errors import OptionError
 
-__all__ = ["MemoryDatabase", "NoJobsThere", "url_of"]
+__all__ = ["MemoryDatabase", "NoJobsThere", "UnreadableOption", "url_of"]
 
 _GIVE = "give OPTIONS['url'] in TASKS"
 
@@ -37,6 +37,10 @@ class NoJobsThere(OptionError):
 
 class MemoryDatabase(NoJobsThere):
     """The database is in the memory of one process: no worker would see a job in it."""
+
+
+class UnreadableOption(NoJobsThere):
+    """An option of the database says how to connect, and has no place in a URL."""
 
 
 def url_of(alias: str) -> str:
@@ -98,7 +102,7 @@ def _options(scheme: str, alias: str, options: Mapping[str, Any]) -> dict[str, A
         elif carried and (scheme == "postgresql" or name in _MYSQL_OPTIONS):
             query[name] = value
         else:
-            raise NoJobsThere(
+            raise UnreadableOption(
                 f"the option {name!r} of DATABASES[{alias!r}] cannot be carried over to the jobs: {_GIVE}, with what the "
                 f"driver needs in it"
             )

@@ -42,7 +42,14 @@ TEMPLATES = [
 ]
 _given = json.loads(os.environ["SHOP_DATABASE"])
 _file = {"TEST": {"NAME": str(FOLDER / "test.sqlite3")}} if "sqlite3" in _given["ENGINE"] else {}
-DATABASES = {"default": {**_given, **_file, "CONN_MAX_AGE": 60, "ATOMIC_REQUESTS": True}}
+DATABASES = {
+    "default": {**_given, **_file, "CONN_MAX_AGE": 60, "ATOMIC_REQUESTS": True},
+    "second": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": FOLDER / "second.sqlite3",
+        "TEST": {"NAME": str(FOLDER / "test_second.sqlite3"), "MIGRATE": True},
+    },
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKEND = "onward.integrations.django.OnwardBackend"
@@ -58,6 +65,7 @@ TASKS = {
             "tasks": {"shop.tasks.patient": {"max_retries": 2}},
         },
     },
+    "second": {"BACKEND": BACKEND, "OPTIONS": {"database": "second"}},
     "elsewhere": {"BACKEND": BACKEND, "OPTIONS": {"url": f"sqlite:///{FOLDER}/elsewhere.db"}},
     "at_once": {"BACKEND": BACKEND, "OPTIONS": {"url": f"sqlite:///{FOLDER}/at_once.db", "on_commit": False}},
 }

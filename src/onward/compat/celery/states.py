@@ -1,0 +1,15 @@
+"""The states of tasks, by Celery's names."""
+
+from __future__ import annotations
+
+__all__ = ["FAILURE", "PENDING", "READY_STATES", "RETRY", "REVOKED", "STARTED", "SUCCESS", "UNREADY_STATES"]
+
+PENDING = "PENDING"
+STARTED = "STARTED"
+RETRY = "RETRY"
+SUCCESS = "SUCCESS"
+FAILURE = "FAILURE"
+REVOKED = "REVOKED"
+
+READY_STATES = frozenset({SUCCESS, FAILURE, REVOKED})
+UNREADY_STATES = frozenset({PENDING, STARTED, RETRY})
