@@ -93,7 +93,7 @@ def show_progress(pipeline: FlowHandle) -> None:
         done = pipeline.progress()
         if live or int(done * 10) > told:
             told = int(done * 10)
-            print(f"{done:5.0%} [{'#' * round(done * 40):40}]", end="\r" if live else "\n", flush=True)
+            print(f"{int(done * 100):4}% [{'#' * int(done * 40):40}]", end="\r" if live else "\n", flush=True)
     print(end="\n" if live else "")
 
 

@@ -78,6 +78,7 @@ class TestStarting:
         [
             ("no_such_module:jobs", "no_such_module:jobs: importing no_such_module failed: ModuleNotFoundError"),
             ("{shop}:jbos", "has no attribute 'jbos': did you mean 'jobs'?"),
+            ("{shop}:nothing", "has no attribute 'nothing'; it has jobs"),
         ],
     )
     def test_an_application_that_is_not_there_is_told_without_a_traceback(self, shell, shop, url, name, fix):

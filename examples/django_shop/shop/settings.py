@@ -6,6 +6,7 @@ from django import VERSION
 
 SECRET_KEY = "only for this example"  # noqa: S105
 USE_TZ = True
+TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["onward.integrations.django", "shop"]
 if VERSION < (6, 0):

@@ -100,11 +100,10 @@ class ApplicationName(NamedTuple):
         return application
 
     def _refused(self, module: Any, found: Any) -> CommandError:
-        from onward.app import Onward
 
         if inspect.isroutine(found):
             return self._error(f"{self.path} is a function: write {self.module}:{self.path}() to call it")
-        known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
+        known = _applications_in(module)
         hint = suggestion(self.path, known) if known else _fix(found)
         return self._error(f"{self.path} is {_kind(found)} and no application{hint}")
 
@@ -135,7 +134,20 @@ def _fix(found: Any) -> str:
 def _nearest(name: str, found: Any) -> str:
     public = [each for each in dir(found) if not each.startswith("_")]
     hint = suggestion(name, public)
-    return hint if "did you mean" in hint else ""
+    if "did you mean" in hint:
+        return hint
+    known = _applications_in(found)
+    return f"; it has {', '.join(known)}" if known else ""
+
+
+def _applications_in(module: Any) -> list[str]:
+    from onward.app import Onward
+
+    return (
+        sorted(name for name, value in vars(module).items() if isinstance(value, Onward))
+        if inspect.ismodule(module)
+        else []
+    )
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:

@@ -180,7 +180,8 @@ class Supervisor:
             return  # exited processes are collected in every round
         self._signals_received += 1
         if self._signals_received == 1:
-            self._drain(f"{number.name}")
+            patience = f"{self._options.process.shutdown_timeout:g} s"
+            self._drain(f"{number.name}; jobs that run have {patience}, and with a second signal none")
         elif self._signals_received == 2:
             logger.warning("%s again: running jobs are killed and given back", number.name)
             self._kill_all(_STOPPED)

@@ -17,7 +17,8 @@ __all__ = ["cancelled", "completed", "discarded", "gone"]
 _ID = re.compile(r"[0-9a-f]{32}")
 _FIXES = {
     "crashed": "find out what ends the process (`onward job show {id}`), then replay it: `{again}`",
-    "is not registered": "import the module that defines it in the workers (--import), then `{again}`",
+    "is not registered": "import the module that defines it in the workers (--import), or give the job that took its place "
+    "its name in aliases=[...], then `{again}`",
     "is not allowed": "name it in queue_handlers of the workers, then `{again}`",
     "key": "give the workers the key (`onward keys`), then `{again}`",
 }

@@ -69,7 +69,8 @@ def unknown_job(case: Case) -> Reason | None:
         code="unknown_job",
         text=f"Job {case.job.job!r} is not registered on {of}{meant}  It is parked since {moment(since)}, and discarded at "
         f"{moment(dies)} if that stays so.",
-        fix="import the module that defines it in the workers (--import), or deploy it",
+        fix="import the module that defines it in the workers (--import), or deploy it; if it has another name now, that "
+        f"job needs aliases=[{case.job.job!r}]",
         until=at(dies),
         facts={"job": case.job.job, "parked_since": since, "workers": len(described)},
     )
