@@ -113,7 +113,7 @@ class Job(Generic[P, Q, R, T]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function.  Returns when the job is durable."""
-        sealed = self.sealed([(args, kwargs)])
+        sealed = self._seal([self._entry.arguments.pack(args, kwargs)])
         return self.handle(self._client.enqueue(sealed)[0], sealed[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:

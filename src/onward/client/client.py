@@ -113,7 +113,7 @@ class Client:
         if self.letters.stamps.used:
             self.letters.stamps.sent(envelopes)
         if len(envelopes) == 1:  # nearly always
-            self._metrics.add_all({(_COUNTED[answers[0].created], _PAIR(envelopes[0])): 1})
+            self._metrics.add_one(_COUNTED[answers[0].created], _PAIR(envelopes[0]))
             return
         answered = zip(map(_CREATED, answers), map(_PAIR, envelopes), strict=True)
         counts = {(_COUNTED[created], pair): count for (created, pair), count in Counter(answered).items()}

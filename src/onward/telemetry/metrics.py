@@ -41,6 +41,18 @@ class Metrics:
     def add(self, name: str, queue: str, count: int = 1, *, job: str = UNREAD) -> None:
         self.add_all({(name, (queue, job)): count})
 
+    def add_one(self, name: str, pair: Pair) -> None:
+        """Do what `add_all` does for one job: every enqueue passes through here."""
+        if not self.enabled:
+            return
+        try:
+            if self._pass_on is not None:
+                self._pass_on({(name, pair): 1})
+            with self._lock:
+                self._table.add(name, pair)
+        except Exception as error:  # noqa: BLE001  an error in counting changes no job
+            self._complain(error)
+
     def add_all(
         self,
         counts: Mapping[tuple[str, Pair], int],
@@ -69,10 +81,13 @@ class Metrics:
                     table.add_successes(pair, runs)
                 for pair, ms in other_runs:
                     table.add_run(pair, ms)
-        except Exception:  # an error in counting changes no job
-            if not self._complained:
-                self._complained = True
-                logger.exception("something could not be counted; further errors of this kind are not logged")
+        except Exception as error:  # noqa: BLE001  an error in counting changes no job
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            logger.error("something could not be counted; further errors of this kind are not logged", exc_info=error)
 
     def numbers(self) -> dict[Pair, Numbers]:
         """Return everything that this process has counted so far, by queue and job."""

@@ -169,6 +169,7 @@ class LockedConnection:
     def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> None:
         self._connect = connect
         self._path = path
+        self._name = str(path)
         self._busy_timeout = busy_timeout
         # Reentrant, so that a signal handler that calls this again gets an error instead of waiting for itself.
         self._lock = threading.RLock()
@@ -205,6 +206,11 @@ class LockedConnection:
         with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
+                try:
+                    return write(connection)
+                except sqlite3.OperationalError as error:
+                    if not errors.is_busy(error):
+                        raise
                 return with_retries(write, time_left(self._busy_timeout), connection)
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
@@ -227,11 +233,11 @@ class LockedConnection:
             self._check(self._connection)
         if self._connection is None:
             # Read before opening: a file that is replaced while it is opened must not be taken for the one that was opened.
-            file = _identity(self._path)
+            file = _identity(self._name)
             # A process that is opening or closing the file blocks even a first look at it.
             self._connection = with_retries(self._connect, time_left(self._busy_timeout))
             self._pid = os.getpid()
-            self._file = file or _identity(self._path)  # of the file that this process made
+            self._file = file or _identity(self._name)  # of the file that this process made
         return self._connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -242,7 +248,7 @@ class LockedConnection:
             )
         if connection.in_transaction:
             raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
-        if self._file != _identity(self._path):
+        if self._file != _identity(self._name):
             # Deleted or replaced: writes to the old file would be lost.
             self._drop()
 
@@ -301,9 +307,9 @@ def with_retries(attempt: Callable[P, Result], busy_timeout: float, *args: P.arg
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
+        status = os.stat(path)  # noqa: PTH116 - a third of the price of Path.stat(), and asked before every transaction
     except OSError:  # there is no such file: opening it raises the reason
         return None
     return status.st_dev, status.st_ino

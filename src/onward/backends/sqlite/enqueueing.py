@@ -45,8 +45,14 @@ class _Taken(Exception):
 
 def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
     """Store envelopes in their order; return which live job stands for one that is not stored."""
-    if not retried and all(envelope.unique_key is None and envelope.flow is None for envelope in envelopes):
+    first, is_one = envelopes[0], len(envelopes) == 1
+    if not retried and (
+        first.unique_key is None and first.flow is None if is_one else not any(map(_has_key_or_flow, envelopes))
+    ):
         try:
+            if is_one:
+                transactions.alone(partial(_store_one, first))
+                return [Enqueued(first.id)]
             _store_new(transactions, envelopes)
         except _Taken:
             pass  # nothing of it was stored
@@ -58,8 +64,7 @@ def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried:
 
 def _store_new(transactions: Transactions, envelopes: Sequence[Envelope]) -> None:
     """Store envelopes without unique keys, all of them or none.  Raises `_Taken` if an id is already stored."""
-    one = len(envelopes) == 1
-    writes = [partial(_store_one, envelopes[0])] if one else [batch.store for batch in _alike(envelopes)]
+    writes = [batch.store for batch in _alike(envelopes)]
     # Beginning and ending a transaction are two more statements at which the driver releases the interpreter's lock: where
     # many threads enqueue, waiting to get it back costs more than the disk does.
     if len(writes) == 1 and len(envelopes) <= _FEW:
@@ -71,9 +76,14 @@ def _store_new(transactions: Transactions, envelopes: Sequence[Envelope]) -> Non
 
 
 def _store_one(envelope: Envelope, tx: Transaction) -> None:
-    tx.wakes = tx.wakes or _due(envelope, tx.now) <= tx.now
-    if not tx.run("enqueue", _row(envelope, tx.now)):
+    row = _row(envelope, tx.now)
+    tx.wakes = row[1] == State.AVAILABLE
+    if not tx.run("enqueue", row):
         raise _Taken
+
+
+def _has_key_or_flow(envelope: Envelope) -> bool:
+    return envelope.unique_key is not None or envelope.flow is not None
 
 
 def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:

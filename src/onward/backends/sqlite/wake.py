@@ -53,8 +53,11 @@ class WakePipe:
 
     def wake(self, *, reader: int = 1) -> None:
         """Wake one sleeper; ``reader``: how many will have read this byte, with that one."""
-        with uninterrupted(), self._lock, contextlib.suppress(OSError):
-            _write(self._opened(), reader)
+        with uninterrupted(), self._lock:
+            try:  # noqa: SIM105  every enqueue passes through here
+                _write(self._opened(), reader)
+            except OSError:
+                pass
 
     def wake_for(self, due: int) -> None:
         """Wake one sleeper for a job that fell due by itself: once, however many sleepers in all processes see it."""
