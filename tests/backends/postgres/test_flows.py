@@ -431,6 +431,19 @@ class TestCost:
         sizes = "SELECT pg_relation_size('onward_jobs_flow_idx'), pg_relation_size('onward_finished_flow_idx')"
         assert sql(sizes) == [(8192, 8192)]  # the first page, which has no entries
 
+    def test_claims_of_members_find_room_beside_their_entries(self, backend, clock, sql, url):
+        """Under a snapshot that stays open, so that none of the earlier entries can make room."""
+        stage = FlowStage(backend, clock, a=Part(3_000), b=Part(after="a"))
+        size = "SELECT pg_relation_size('onward_jobs_flow_idx') / 8192"
+        ((before,),) = sql(size)
+        with psycopg.connect(url) as pinning:
+            pinning.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            pinning.execute("SELECT 1 FROM onward_jobs LIMIT 1")
+            assert len(stage.claim("a")) == 3_000
+
+        ((after,),) = sql(size)
+        assert after <= before + 1  # the last page was still being filled
+
     def test_the_end_of_a_member_is_two_statements_more_until_its_node_is_over(self, backend, clock, statements):
         stage = FlowStage(backend, clock, a=Part(3), b=Part(after="a"))
         *others, last = stage.claim("a")
