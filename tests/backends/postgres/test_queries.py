@@ -13,6 +13,7 @@ from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.queue_marks import QueueMarks
 from onward.testing.contract.builders import a_claim, a_lease, some_envelopes
+from onward.testing.contract.flow_stage import FlowStage, Part
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane
 from tests.servers.connecting import connected
 
@@ -341,6 +342,24 @@ class TestCost:
     def claim(self, pages):
         begin = QueueMarks().for_claim(["a", "b"])
         return lambda: pages("claim", queues=["a", "b"], at_most=[20, 20], limit=20, released=[], **begin)
+
+    @pytest.mark.parametrize("statistics", ["old", "new"])
+    @pytest.mark.parametrize(
+        "name", ["waiting_members", "members_to_end", "page_of_node_oldest", "page_of_node_newest"]
+    )
+    def test_a_page_of_a_node_costs_the_same_wherever_it_begins(self, backend, clock, pages, sql, name, statistics):
+        stage = FlowStage(backend, clock, a=Part(), b=Part(5_000, "a"), c=Part(5_000, "a"))
+        ids = sorted(envelope.id for envelope in stage.envelopes["b"])
+        live = {"live": True, "everything": True, "discarded": False, "cancelled": False, "completed": False}
+        others = {"states": [], "queue": None, "job": None, **live}
+        if statistics == "new":
+            sql("ANALYZE onward_jobs")
+
+        def page(after):
+            return pages(name, flow=stage.id, node="b", after=after, limit=20, **others)
+
+        costs = [page(ids[place]) for place in (500, 2_500, 4_500)]
+        assert max(costs) < min(costs) + 10
 
     @pytest.mark.parametrize(
         "ballast",

@@ -7,6 +7,10 @@
 -- A row that was changed while the statement waited for its lock has a newer version, which is locked now but not in the
 -- snapshot, and by its ctid it is not found.  So the answer is always what was written, or the row is looked for by its
 -- key, which leads to the newest version.  Tests compare the plans.
+--
+-- Members of flows are indexed by the number of their node (`onward_place`) and their id.  A statement says the number, and then the
+-- texts.  Where it takes the first or the next ones it says a range of the number, though that is one: of an equal number the planner
+-- knows that the ids alone are in order, and believes now and then that the index of all ids would be as good.
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -1920,10 +1924,13 @@ SELECT wanted.place ->> 0, wanted.place ->> 1, live.id,
           AND (SELECT true
                  FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
                 CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
-                                     WHERE done.flow = wanted.place ->> 0 AND done.node = wanted.place ->> 1
+                                     WHERE onward_place(done.flow, done.node, done.state)
+                                           = onward_place(wanted.place ->> 0, wanted.place ->> 1, failed.state)
+                                       AND done.flow = wanted.place ->> 0 AND done.node = wanted.place ->> 1
                                        AND done.state = failed.state LIMIT 1) AS one
                 LIMIT 1) IS TRUE
   FROM jsonb_array_elements(cast(:places AS jsonb)) AS wanted (place)
+ CROSS JOIN LATERAL (SELECT onward_place(wanted.place ->> 0, wanted.place ->> 1)) AS place (key)
  CROSS JOIN LATERAL (SELECT unswept FROM onward_flows WHERE id = wanted.place ->> 0 LIMIT 1) AS flow
  CROSS JOIN LATERAL (SELECT failed
                        FROM onward_nodes WHERE flow = wanted.place ->> 0 AND name = wanted.place ->> 1 LIMIT 1) AS node
@@ -1931,9 +1938,9 @@ SELECT wanted.place ->> 0, wanted.place ->> 1, live.id,
                                        WHERE id = wanted.place ->> 2 AND flow IS NOT DISTINCT FROM wanted.place ->> 0
                                          AND node IS NOT DISTINCT FROM wanted.place ->> 1 LIMIT 1),
                                      (SELECT id FROM onward_jobs
-                                       WHERE flow IS NOT NULL AND (flow, node) >= (wanted.place ->> 0, wanted.place ->> 1)
-                                         AND (flow, node) <= (wanted.place ->> 0, wanted.place ->> 1)
-                                       ORDER BY flow DESC, node DESC, id DESC LIMIT 1))) AS live (id);
+                                       WHERE onward_place(flow, node) BETWEEN place.key AND place.key
+                                         AND flow = wanted.place ->> 0 AND node = wanted.place ->> 1
+                                       ORDER BY onward_place(flow, node) DESC, id DESC LIMIT 1))) AS live (id);
 
 -- name: leave_to_sweep
 -- For a caller's transaction that reads from one snapshot, which may be older than the lock: the next look at these flows, or the
@@ -1974,26 +1981,31 @@ SELECT node.flow, node.place, node.name, node.comes_after, node.opens_when, node
                       AND (SELECT true
                              FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
                             CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
-                                                 WHERE done.flow = node.flow AND done.node = node.name
+                                                 WHERE onward_place(done.flow, done.node, done.state)
+                                                       = onward_place(node.flow, node.name, failed.state)
+                                                   AND done.flow = node.flow AND done.node = node.name
                                                    AND done.state = failed.state LIMIT 1) AS one
                             LIMIT 1) IS TRUE,
        node.swept,
        (node.state NOT IN ('completed', 'failed') OR node.swept IS NOT NULL)
-       AND (SELECT true FROM onward_jobs
-             WHERE onward_jobs.flow IS NOT NULL AND (onward_jobs.flow, onward_jobs.node) >= (node.flow, node.name)
-               AND (onward_jobs.flow, onward_jobs.node) <= (node.flow, node.name)
-             ORDER BY onward_jobs.flow DESC, onward_jobs.node DESC, onward_jobs.id DESC LIMIT 1) IS TRUE,
+       AND (SELECT true FROM onward_jobs AS job
+             WHERE onward_place(job.flow, job.node) BETWEEN node.key AND node.key
+               AND job.flow = node.flow AND job.node = node.name
+             ORDER BY onward_place(job.flow, job.node) DESC, job.id DESC LIMIT 1) IS TRUE,
        node.replays
   FROM unnest(cast(:flows AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT * FROM onward_nodes WHERE flow = wanted.id ORDER BY flow, name LIMIT 100000) AS node;
+ CROSS JOIN LATERAL (SELECT *, onward_place(flow, name) AS key
+                       FROM onward_nodes WHERE flow = wanted.id ORDER BY flow, name LIMIT 100000) AS node;
 
 -- name: live_nodes
 -- Of these nodes, those of which a job is live.
 SELECT wanted.name
   FROM unnest(cast(:nodes AS text[])) AS wanted (name)
+ CROSS JOIN LATERAL (SELECT onward_place(:flow, wanted.name)) AS place (key)
  WHERE (SELECT true FROM onward_jobs
-         WHERE flow IS NOT NULL AND (flow, node) >= (:flow, wanted.name) AND (flow, node) <= (:flow, wanted.name)
-         ORDER BY flow DESC, node DESC, id DESC LIMIT 1) IS TRUE;
+         WHERE onward_place(flow, node) BETWEEN place.key AND place.key
+           AND flow = :flow AND node = wanted.name
+         ORDER BY onward_place(flow, node) DESC, id DESC LIMIT 1) IS TRUE;
 
 -- name: failed_nodes
 -- Of these nodes, those of which a job has failed.
@@ -2002,7 +2014,8 @@ SELECT wanted.name
  WHERE (SELECT true
           FROM (VALUES ('discarded'), ('cancelled')) AS failed (state)
          CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
-                              WHERE done.flow = :flow AND done.node = wanted.name AND done.state = failed.state LIMIT 1) AS one
+                              WHERE onward_place(done.flow, done.node, done.state) = onward_place(:flow, wanted.name, failed.state)
+                                AND done.flow = :flow AND done.node = wanted.name AND done.state = failed.state LIMIT 1) AS one
          LIMIT 1) IS TRUE;
 
 -- name: change_nodes
@@ -2035,15 +2048,19 @@ UPDATE onward_flows
 -- name: waiting_members
 SELECT id, id
   FROM onward_jobs
- WHERE flow = :flow AND node = :node AND id > :after AND state = 'scheduled' AND awaits = ''
- ORDER BY flow, node, id
+ WHERE (onward_place(flow, node), id) > (onward_place(:flow, :node), :after)
+   AND onward_place(flow, node) <= onward_place(:flow, :node)
+   AND flow = :flow AND node = :node AND state = 'scheduled' AND awaits = ''
+ ORDER BY onward_place(flow, node), id
  LIMIT cast(:limit AS bigint);
 
 -- name: members_to_end
 SELECT id, id, state
   FROM onward_jobs
- WHERE flow = :flow AND node = :node AND id > :after AND (state <> 'executing' OR cancel_reason IS NULL)
- ORDER BY flow, node, id
+ WHERE (onward_place(flow, node), id) > (onward_place(:flow, :node), :after)
+   AND onward_place(flow, node) <= onward_place(:flow, :node)
+   AND flow = :flow AND node = :node AND (state <> 'executing' OR cancel_reason IS NULL)
+ ORDER BY onward_place(flow, node), id
  LIMIT cast(:limit AS bigint);
 
 -- name: open_members
@@ -2132,9 +2149,12 @@ SELECT 1 FROM onward_jobs
 
 -- name: failed_members
 SELECT id
-  FROM onward_finished
- WHERE flow = :flow AND node = :node AND state = :outcome AND id > :after
- ORDER BY id
+  FROM onward_finished AS done
+ CROSS JOIN (SELECT onward_place(:flow, :node, :outcome)) AS place (key)
+ WHERE (onward_place(flow, node, state), id) > (place.key, :after)
+   AND onward_place(flow, node, state) <= place.key
+   AND flow = :flow AND node = :node AND state = :outcome
+ ORDER BY onward_place(flow, node, state), id
  LIMIT cast(:limit AS bigint);
 
 -- name: count_replayed
@@ -2195,21 +2215,26 @@ SELECT id, name, created_at, stop_on_failure, closed, stopped, cancelled, over_a
 -- Of each node; every count stops at the limit.
 SELECT node.name, live.scheduled, live.available, live.executing, live.retryable, completed.number, discarded.number,
        cancelled.number
-  FROM (SELECT flow, name FROM onward_nodes WHERE flow = :flow ORDER BY flow, name LIMIT 100000) AS node
+  FROM (SELECT flow, name, onward_place(flow, name) AS key
+          FROM onward_nodes WHERE flow = :flow ORDER BY flow, name LIMIT 100000) AS node
  CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'available'),
                             count(*) FILTER (WHERE state = 'executing'), count(*) FILTER (WHERE state = 'retryable')
-                       FROM (SELECT state FROM onward_jobs
-                              WHERE onward_jobs.flow = node.flow AND onward_jobs.node = node.name
-                              ORDER BY onward_jobs.flow, onward_jobs.node, id
+                       FROM (SELECT state FROM onward_jobs AS job
+                              WHERE onward_place(job.flow, job.node) BETWEEN node.key AND node.key
+                                AND job.flow = node.flow AND job.node = node.name
+                              ORDER BY onward_place(job.flow, job.node), id
                               LIMIT cast(:at_most AS bigint)) AS counted) AS live (scheduled, available, executing, retryable)
  CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
-                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'completed')
+                                            WHERE onward_place(done.flow, done.node, state) = onward_place(node.flow, node.name, 'completed')
+                                              AND done.flow = node.flow AND done.node = node.name AND state = (SELECT 'completed')
                                             LIMIT cast(:at_most AS bigint)) AS counted) AS completed (number)
  CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
-                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'discarded')
+                                            WHERE onward_place(done.flow, done.node, state) = onward_place(node.flow, node.name, 'discarded')
+                                              AND done.flow = node.flow AND done.node = node.name AND state = (SELECT 'discarded')
                                             LIMIT cast(:at_most AS bigint)) AS counted) AS discarded (number)
  CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM onward_finished AS done
-                                            WHERE done.flow = node.flow AND done.node = node.name AND state = (SELECT 'cancelled')
+                                            WHERE onward_place(done.flow, done.node, state) = onward_place(node.flow, node.name, 'cancelled')
+                                              AND done.flow = node.flow AND done.node = node.name AND state = (SELECT 'cancelled')
                                             LIMIT cast(:at_most AS bigint)) AS counted) AS cancelled (number);
 
 -- name: node_names
@@ -2220,54 +2245,75 @@ SELECT name FROM onward_nodes WHERE flow = :flow ORDER BY flow, name;
 -- of one state.)
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND flow = :flow AND node = :node AND id > :after
+      WHERE cast(:live AS boolean)
+        AND (onward_place(flow, node), id) > (onward_place(:flow, :node), :after)
+        AND onward_place(flow, node) <= onward_place(:flow, :node)
+        AND flow = :flow AND node = :node
         AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow, node, id LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node), id LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:discarded AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'discarded') AND id > :after
+      WHERE cast(:discarded AS boolean)
+        AND (onward_place(flow, node, state), id) > (onward_place(:flow, :node, 'discarded'), :after)
+        AND onward_place(flow, node, state) <= onward_place(:flow, :node, 'discarded')
+        AND flow = :flow AND node = :node AND state = (SELECT 'discarded')
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node, state), id LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:cancelled AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'cancelled') AND id > :after
+      WHERE cast(:cancelled AS boolean)
+        AND (onward_place(flow, node, state), id) > (onward_place(:flow, :node, 'cancelled'), :after)
+        AND onward_place(flow, node, state) <= onward_place(:flow, :node, 'cancelled')
+        AND flow = :flow AND node = :node AND state = (SELECT 'cancelled')
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node, state), id LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'completed') AND id > :after
+      WHERE cast(:completed AS boolean)
+        AND (onward_place(flow, node, state), id) > (onward_place(:flow, :node, 'completed'), :after)
+        AND onward_place(flow, node, state) <= onward_place(:flow, :node, 'completed')
+        AND flow = :flow AND node = :node AND state = (SELECT 'completed')
         AND sealed IS NOT NULL
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow, node, state, id LIMIT cast(:limit AS bigint))) AS page
+      ORDER BY onward_place(flow, node, state), id LIMIT cast(:limit AS bigint))) AS page
  ORDER BY id
  LIMIT cast(:limit AS bigint);
 
 -- name: page_of_node_newest
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND flow = :flow AND node = :node AND (cast(:after AS text) IS NULL OR id < :after)
+      WHERE cast(:live AS boolean)
+        AND (onward_place(flow, node), id) < (onward_place(:flow, :node), coalesce(:after, chr(1114111)))
+        AND onward_place(flow, node) >= onward_place(:flow, :node)
+        AND flow = :flow AND node = :node
         AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow DESC, node DESC, id DESC LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node) DESC, id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:discarded AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'discarded')
-        AND (cast(:after AS text) IS NULL OR id < :after)
+      WHERE cast(:discarded AS boolean)
+        AND (onward_place(flow, node, state), id) < (onward_place(:flow, :node, 'discarded'), coalesce(:after, chr(1114111)))
+        AND onward_place(flow, node, state) >= onward_place(:flow, :node, 'discarded')
+        AND flow = :flow AND node = :node AND state = (SELECT 'discarded')
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node, state) DESC, id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:cancelled AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'cancelled')
-        AND (cast(:after AS text) IS NULL OR id < :after)
+      WHERE cast(:cancelled AS boolean)
+        AND (onward_place(flow, node, state), id) < (onward_place(:flow, :node, 'cancelled'), coalesce(:after, chr(1114111)))
+        AND onward_place(flow, node, state) >= onward_place(:flow, :node, 'cancelled')
+        AND flow = :flow AND node = :node AND state = (SELECT 'cancelled')
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))
+      ORDER BY onward_place(flow, node, state) DESC, id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND flow = :flow AND node = :node AND state = (SELECT 'completed') AND sealed IS NOT NULL
-        AND (cast(:after AS text) IS NULL OR id < :after)
+      WHERE cast(:completed AS boolean)
+        AND (onward_place(flow, node, state), id) < (onward_place(:flow, :node, 'completed'), coalesce(:after, chr(1114111)))
+        AND onward_place(flow, node, state) >= onward_place(:flow, :node, 'completed')
+        AND flow = :flow AND node = :node AND state = (SELECT 'completed') AND sealed IS NOT NULL
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
-      ORDER BY flow DESC, node DESC, state DESC, id DESC LIMIT cast(:limit AS bigint))) AS page
+      ORDER BY onward_place(flow, node, state) DESC, id DESC LIMIT cast(:limit AS bigint))) AS page
  ORDER BY id DESC
  LIMIT cast(:limit AS bigint);
 
@@ -2289,9 +2335,10 @@ SELECT flow.id, flow.name,
            AND ((SELECT true FROM onward_nodes AS node
                   WHERE node.flow = flow.id AND node.state = 'open'
                     AND (SELECT true FROM onward_jobs AS job
-                          WHERE job.flow IS NOT NULL AND (job.flow, job.node) >= (flow.id, node.name)
-                            AND (job.flow, job.node) <= (flow.id, node.name)
-                          ORDER BY job.flow DESC, job.node DESC, job.id DESC LIMIT 1) IS NULL
+                          WHERE onward_place(job.flow, job.node) BETWEEN onward_place(node.flow, node.name)
+                                                                     AND onward_place(node.flow, node.name)
+                            AND job.flow = flow.id AND job.node = node.name
+                          ORDER BY onward_place(job.flow, job.node) DESC, job.id DESC LIMIT 1) IS NULL
                   LIMIT 1) IS TRUE
                 OR (SELECT true FROM onward_nodes AS node
                      WHERE node.flow = flow.id AND node.state IN ('waiting', 'open') LIMIT 1) IS NULL))
@@ -2311,8 +2358,24 @@ SELECT flow.id, locked.id IS NOT NULL
 WITH gone AS (
     DELETE FROM onward_flows
      WHERE id = ANY (cast(:flows AS text[]))
-       AND (SELECT true FROM onward_finished WHERE flow = onward_flows.id LIMIT 1) IS NULL
-       AND (SELECT true FROM onward_jobs WHERE flow = onward_flows.id LIMIT 1) IS NULL
+       AND (SELECT true
+              FROM (SELECT flow, name FROM onward_nodes WHERE flow = onward_flows.id ORDER BY flow, name LIMIT 100000) AS node
+             CROSS JOIN (VALUES ('completed'), ('discarded'), ('cancelled')) AS ended (state)
+             CROSS JOIN LATERAL (SELECT 1 FROM onward_finished AS done
+                                  WHERE onward_place(done.flow, done.node, done.state)
+                                        = onward_place(node.flow, node.name, ended.state)
+                                    AND done.flow = node.flow AND done.node = node.name AND done.state = ended.state
+                                  LIMIT 1) AS one
+             LIMIT 1) IS NULL
+       AND (SELECT true
+              FROM (SELECT flow, name, onward_place(flow, name) AS key
+                      FROM onward_nodes WHERE flow = onward_flows.id ORDER BY flow, name LIMIT 100000) AS node
+             CROSS JOIN LATERAL (SELECT 1 FROM onward_jobs AS job
+                                  WHERE onward_place(job.flow, job.node) BETWEEN node.key AND node.key
+                                    AND job.flow = node.flow AND job.node = node.name
+                                  ORDER BY onward_place(job.flow, job.node), job.id
+                                  LIMIT 1) AS one
+             LIMIT 1) IS NULL
     RETURNING id
 ), nodes AS (
     DELETE FROM onward_nodes WHERE flow = ANY (ARRAY (SELECT id FROM gone))
