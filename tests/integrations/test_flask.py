@@ -194,7 +194,7 @@ class TestSettings:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "flask", None)
 
-        with pytest.raises(OptionError, match="pip install flask"):
+        with pytest.raises(OptionError, match=r"pip install 'onward\[flask\]'"):
             __import__("onward.integrations.flask")
 
 

@@ -47,6 +47,7 @@ _NEEDS = {
     "crypto": f'Onward("memory://", encryption=True, signing_keys="k1:{"a" * 64}")',
     "otel": 'importlib.import_module("onward.integrations.otel").install(Onward("memory://"))',
     "sentry": 'importlib.import_module("onward.integrations.sentry").install(Onward("memory://"))',
+    "flask": 'importlib.import_module("onward.integrations.flask")',
     "web": 'importlib.import_module("onward.cli.web_server").require_uvicorn()',
 }
 

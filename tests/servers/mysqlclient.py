@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_config_var
 
 from tests.servers.programs import apt_install, unavailable
 
@@ -18,5 +19,7 @@ def importable_from(folder):
         apt_install("python3-mysqldb")
     if not _DEBIAN.exists():
         unavailable("mysqlclient: neither installed nor through apt-get (python3-mysqldb)")
+    if not (_DEBIAN / f"_mysql{get_config_var('EXT_SUFFIX')}").exists():
+        unavailable("mysqlclient for this Python: Debian has it built for its own alone")
     (folder / "MySQLdb").symlink_to(_DEBIAN)
     return folder

@@ -12,7 +12,7 @@ from onward.errors import OptionError
 try:
     import flask as _flask  # noqa: F401  whether it is there
 except ImportError as missing:
-    raise OptionError("onward.integrations.flask needs Flask: pip install flask") from missing
+    raise OptionError("onward.integrations.flask needs Flask: pip install 'onward[flask]'") from missing
 
 from onward.integrations.flask.extension import init_app
 

@@ -490,6 +490,13 @@ class AdminPages(ShopTests):
         self.assertEqual(self.jobs.get(result.id).state, State.CANCELLED)
         self.assertEqual({entry.who for entry in self.jobs.audit()} & {"looker"}, {"looker"})
 
+    def test_the_list_leads_to_the_dashboard_where_it_is_mounted(self):
+        self.assertNotContains(self.client.get("/admin/onward/job/"), "Dashboard")
+
+        with override_settings(ROOT_URLCONF="shop.urls_with_dashboard"):
+            self.assertContains(self.client.get("/admin/onward/job/"), '<a href="/ops/">Dashboard</a>')
+            self.assertContains(self.client.get("/ops/"), "<title>Onward</title>")
+
     def test_strangers_see_nothing(self):
         stranger = User.objects.create_user("stranger", password="x", is_staff=True)
         client = Client()
