@@ -152,8 +152,9 @@ test-3.12 test-3.13 test-3.14: test-%: ## Run the tests with that Python, where 
 		&& touch .venv-$*/.installed; } || exit 1; \
 	.venv-$*/bin/pytest -n 4 --run-again $(TESTS)
 
-docs: setup ## Build the site into build/site
+docs: setup ## Build the site into build/site (PROJECT_URL=https://...: where its links into the repository lead)
 	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m tools.site_links
 
 # Node comes with the tools for tests, its packages from npm by their lock file.  What is built is committed: nobody else needs them.
 web: setup ## Build the dashboard's pages from web/
