@@ -109,18 +109,25 @@ def test_a_sum_of_lengths_that_does_not_fit_stays_at_its_most(table):
     assert table.numbers()[SEND].wait.count == 3
 
 
-def test_an_error_in_counting_is_logged_once_and_raises_nothing(caplog):
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(lambda metrics, name: metrics.add(name, "mail"), id="a batch"),
+        pytest.param(lambda metrics, name: metrics.add_one(name, ("mail", "send")), id="one job"),
+    ],
+)
+def test_an_error_in_counting_is_logged_once_and_raises_nothing(caplog, count):
     jobs = Onward("memory://")
 
     def raises():
         try:
-            jobs.metrics.add("no_such_counter", "mail")
+            count(jobs.metrics, "no_such_counter")
         except KeyError:
             return True
         return False
 
     assert [raises() for _ in range(3)] == [False] * 3
-    jobs.metrics.add("jobs_fetched", "mail")
+    count(jobs.metrics, "jobs_fetched")
 
     assert [line.message for line in caplog.records if "could not be counted" in line.message] == [
         "something could not be counted; further errors of this kind are not logged"

@@ -54,6 +54,7 @@ class SetsAside:
     def __init__(self) -> None:
         self._looking = threading.Lock()
         self._found_nothing_at = -_LOOK_AGAIN_AFTER
+        self._looks = 0
 
     @abstractmethod
     def _look_for_damage(self) -> int:
@@ -65,6 +66,7 @@ class SetsAside:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
             found = self._look_for_damage()
+            self._looks += 1
             if not found:
                 self._found_nothing_at = time.monotonic()
             return found
@@ -83,17 +85,22 @@ class SetsAside:
 def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
     """Call a verb of a backend; if a damaged row makes it fail, set that row aside and call it once more.
 
-    Any other error while an answer is read is raised as a `BackendError`, which callers handle.
+    A look that finds nothing counts, too: another thread or process may have set the row aside meanwhile.  Any other error
+    while an answer is read is raised as a `BackendError`, which callers handle.
     """
 
     @functools.wraps(verb)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        looks = self._looks
         try:
             return verb(self, *args, **kwargs)
         except (BackendUnavailable, BackendMisconfigured, QueueReserved, Unsupported):
             raise
         except Exception as error:
-            if isinstance(error, self._not_damage) or not self.set_aside_if_it_can():
+            if isinstance(error, self._not_damage):
+                raise
+            self.set_aside_if_it_can()
+            if self._looks == looks:
                 raise _as_backend_error(error) from error
         try:
             return verb(self, *args, **kwargs)
