@@ -126,6 +126,13 @@ class TestSteps:
         assert steps[-1].happened == "failed"
         assert set(shop.states(ids[10:])) == {State.DISCARDED}
 
+    def test_the_rate_holds_nothing_back_once_the_last_is_replayed(self, jobs, shop):
+        shop.kill(1)
+
+        steps = told(jobs.dead_letters.canary("queue:shop", steps=("all",), rate="1/h"))
+
+        assert [step.happened for step in steps] == ["replayed", "passed", "finished"]
+
     def test_steps_without_all_leave_the_rest(self, jobs, shop):
         ids = shop.kill(5)
 

@@ -147,7 +147,8 @@ class Flight:
         while not self.is_over:
             next_at = time.monotonic() + size / rate
             yield self._replay(size)
-            yield from self._look_until(next_at)
+            if not self.is_over:
+                yield from self._look_until(next_at)
         yield from self._wait()
 
     def told(
