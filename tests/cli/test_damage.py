@@ -11,7 +11,13 @@ from onward.testing import FakeClock
 from tests.servers.stores import emptied
 
 LATEST = 2**63 - 1
-LISTS = (("job", "list"), ("dead", "list"), ("worker", "list"), ("queue", "list"), ("top", "--once"))
+LISTS = (
+    ("job", "list"),
+    ("dead", "list"),
+    ("worker", "list"),
+    ("queue", "list"),
+    ("top", "--once", "--interval", "0.1s"),
+)
 
 
 @pytest.fixture

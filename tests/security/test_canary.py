@@ -216,7 +216,7 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
     ):
         for words in itertools.product(([], ["--json"]), applications):
             assert main([*asked, *itertools.chain(*words)]) in (0, 6), asked
-    assert main(["top", "--once", *applications[-1]]) == 0
+    assert main(["top", "--once", "--interval", "0.1s", *applications[-1]]) == 0
     return "".join(capsys.readouterr())
 
 
