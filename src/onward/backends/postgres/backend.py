@@ -50,6 +50,7 @@ from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps, as_statements
+from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
@@ -93,8 +94,12 @@ class PostgresBackend(
         self._is_waited_for = False  # at the latest enqueue a worker was idle
         self._contended = False  # the latest claim got nothing, because another turn had the locks
         self._lender = Lender(connections)
-        self._name = random_owner()  # of its row in the table of idle workers
+        self._take_name()
+        forks.call_in_child(self._take_name)
         self._waiting = PostgresWaiting(connections, self._sql["listen"], self._look)
+
+    def _take_name(self) -> None:
+        self._name = random_owner()  # of the row of this process in the table of idle workers
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
