@@ -176,7 +176,7 @@ def test_a_template_that_must_not_be_forked_becomes_a_worker_process_beside_fres
     ("left_behind", "words"),
     [
         (STARTS_A_THREAD, "not forked: the import of the application leaves 1 threads running"),
-        (DIES_WHEN_FORKED, "ready"),
+        (DIES_WHEN_FORKED, "not forked: a fork of the template ended at once"),
         (CANNOT_CONNECT_WHEN_FORKED, "not forked: 2 forked ones ended before they had started"),
     ],
     ids=["starts a thread", "dies at once", "dies before it is ready"],
@@ -242,6 +242,20 @@ def test_a_forked_process_that_nobody_knows_opens_no_session(shop, monkeypatch):
     board.close()
 
     assert shop.diary("connects") == []
+
+
+def test_a_fork_that_ends_without_a_word_is_told_at_once(shop, start):
+    """The supervisor waits ten seconds for an answer, and kills the template if none comes."""
+    shop.add(DIES_WHEN_FORKED)
+    fleet = start(shop, "--processes", 2)
+    fleet.said("worker processes are fresh interpreters, and not forked: a fork of the template ended at once")
+    workers = fleet.workers(2)
+    os.kill(workers[0], signal.SIGKILL)
+    now = replacement(fleet, workers)
+
+    assert all(map(is_fresh, now))
+    assert "did not answer" not in fleet.log
+    assert fleet.stop() == 0
 
 
 def test_an_import_that_is_killed_is_made_again(shop, start):

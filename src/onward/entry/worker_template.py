@@ -93,22 +93,24 @@ def _serve(requests: socket.socket) -> _Start:
         number, start = _requested(requests)
         told, tell = os.pipe()
         open_before = open_files()
+        answer: WorkerForked | WorkerNotForked
         try:
             relay = os.fork()
         except OSError as error:
-            answer: WorkerForked | WorkerNotForked = WorkerNotForked(number, str(error), unsafe=False)
-        else:
-            if relay == 0:
-                if _forked_again(open_before, tell):
-                    os.close(told)
-                    requests.close()
-                    return start
-                os._exit(0)
+            relay, answer = -1, WorkerNotForked(number, str(error), unsafe=False)
+        if relay == 0:
+            if _forked_again(open_before, tell):
+                os.close(told)
+                requests.close()
+                return start
+            os._exit(0)
+        os.close(tell)  # or a relay that ends without a word would be waited for
+        if relay > 0:
             answer = _answer(number, os.read(told, _LONGEST_TOLD))
             with suppress(ChildProcessError):  # the application ignores SIGCHLD
                 os.waitpid(relay, 0)  # from now on the worker process is a child of the supervisor
-        for file in (told, tell, start.board_fd):
-            os.close(file)
+        os.close(told)
+        os.close(start.board_fd)
         start.channel.close()
         _tell(requests, answer)
 
@@ -134,8 +136,8 @@ def _forked_again(open_before: dict[int, str], tell: int) -> bool:
 def _answer(number: int, told: bytes) -> WorkerForked | WorkerNotForked:
     if told.isdigit():
         return WorkerForked(number, int(told))
-    reason = told[1:].decode(errors="replace") or "it ended before it was forked"
-    return WorkerNotForked(number, reason, unsafe=told[:1] == b"!")
+    reason = told[1:].decode(errors="replace") or "a fork of the template ended at once"
+    return WorkerNotForked(number, reason, unsafe=told[:1] != b"?")
 
 
 def _requested(requests: socket.socket) -> tuple[int, _Start]:
