@@ -150,9 +150,10 @@ def test_a_template_that_stands_still_leaves_no_place_empty(shop, start):
         ),
         ("kept = socket.socket()", r"leaves socket:\[\d+\] open"),
         ("kept = open(HERE / 'cache.db', 'w+b')", r"leaves .*/cache.db open"),
+        ("kept = open(__file__)", r"leaves .*/shop.py open"),
         ("import mmap; kept = mmap.mmap(-1, 4096)", r"leaves memory that a fork would share"),
     ],
-    ids=["thread", "socket", "file", "memory"],
+    ids=["thread", "socket", "file", "file to read", "memory"],
 )
 def test_a_template_that_must_not_be_forked_becomes_a_worker_process_beside_fresh_ones(
     shop, start, left_behind, reason

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import stat
 import sys
 import threading
 from contextlib import suppress
@@ -60,11 +61,13 @@ def _shares_memory() -> bool:
 
 
 def _must_not_be_shared(file: int, target: str) -> bool:
-    """Tell sockets, event loops and files that are both read and written, such as databases, from log files and pipes."""
+    """Tell sockets, event loops and files that are read from log files and pipes: what one fork reads moves on for all."""
     if target.startswith(("socket:", "anon_inode:")):
         return True
     with suppress(OSError):
-        return target != os.devnull and fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+        access = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+        is_read = access == os.O_RDONLY and stat.S_ISREG(os.fstat(file).st_mode)
+        return target != os.devnull and (is_read or access == os.O_RDWR)
     return False
 
 
