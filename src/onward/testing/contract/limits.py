@@ -12,7 +12,7 @@ from onward.backend import LimitRow, Settlement
 from onward.flow.lanes import lane_of
 from onward.flow.limits import Bounds, rate_of
 from onward.job.states import State
-from onward.testing.contract.builders import a_session, at_once, every_settlement, ids, some_envelopes
+from onward.testing.contract.builders import a_session, an_envelope, at_once, every_settlement, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.lanes import a_limit, claimed, declare, in_lane, turn
 
@@ -68,6 +68,17 @@ class RunningContract:
         result = turn(backend, *map(Settlement.ack, leases))
 
         assert len(result.leases) == 2
+
+    @pytest.mark.parametrize("rows", [(), (a_limit("default", "queue", running=9),)], ids=["no limit", "a limit"])
+    def test_a_turn_claims_the_dead_letter_that_it_stores(self, backend, rows):
+        declare(backend, *rows)
+        backend.enqueue(some_envelopes(1))
+        (lease,) = claimed(backend)
+        letters = [an_envelope(queue="failed"), an_envelope(queue="failed", single_instance=True)]
+
+        for letter in letters:
+            lease = turn(backend, Settlement.abandon(lease, "gave up", dead_letter=letter), queues=("default", "failed")).leases[0]
+            assert lease.envelope.id == letter.id
 
     def test_a_dead_session_gives_its_slots_back_when_it_is_reaped_and_not_before(self, backend, clock):
         declare(backend, a_limit(running=2), owner="dies")

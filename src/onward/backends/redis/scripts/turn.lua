@@ -88,6 +88,7 @@ local function settle_all()
     for _, letter in ipairs(letters) do add(letter, now, false) end
   end
   flush()
+  for _, letter in ipairs(letters) do jobs[letter[E.ID]], raws[letter[E.ID]] = nil, nil end  -- the claim may read it
 end
 
 local marked = {}  -- queues that need a walk
