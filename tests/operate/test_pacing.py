@@ -58,3 +58,9 @@ def test_a_queue_that_nothing_ended_in_has_no_pace_and_no_number_is_negative():
 
 def test_live_jobs_are_counted_in_all_their_states():
     assert live_by_queue(an_overview(mail=3, web=0)) == {"mail": 3, "web": 0}
+
+
+def test_nothing_is_said_of_a_queue_that_was_not_counted_to_its_end():
+    pace = paces(minutes(5, 120), an_overview(mail=60), {"mail": 60}, 10.0, 60)["mail"]
+
+    assert (pace.out, pace.enters, pace.eta) == (2.0, None, None)

@@ -183,7 +183,7 @@ def test_looks_and_checks_take_at_most_five_of_a_hundred_seconds(jobs, looks, ti
         if fails:
             raise BackendUnavailable("the server is gone")
 
-    def slow_checks(*, store=True):
+    def slow_checks(*, store=True, fleet=True):
         take(1.0)
         return []
 

@@ -3,11 +3,14 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from onward import Onward
 from onward.errors import BackendUnavailable
 from onward.operate.watching import StoreWatch
+from onward.testing import FakeClock
 from onward.web import Dashboard, Token
 from onward.web.pictures import Pictures
 from tests.web.asking import PEOPLE, Client
@@ -62,6 +65,63 @@ def test_a_page_that_has_the_picture_gets_nothing(jobs, shop, looks):
     assert (again.status, again.body) == (304, b"")
     assert mia.status == 200
     assert len(looks) == 1
+
+
+@pytest.mark.promise("S146")
+def test_fifty_on_the_page_of_checks_have_the_store_checked_once(jobs, shop, monkeypatch):
+    checked, health = [], type(jobs.backend).health
+    monkeypatch.setattr(type(jobs.backend), "health", lambda self: checked.append(1) or health(self))
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+
+    with ThreadPoolExecutor(50) as people:
+        answers = list(people.map(lambda _: ask.get("health"), range(100)))
+
+    assert len(checked) == 1
+    assert {"schema", "integrity", "served"} <= {check["name"] for check in answers[-1]["checks"]}
+
+
+def test_what_needs_a_person_is_what_the_page_of_checks_says(jobs, shop, ask):
+    """The store of this test is not safe from a power cut: a check of its own, which the fleet knows nothing of."""
+    needs = ask.get("pulse")["needs_you"]
+
+    assert "durability" in {check["name"] for check in needs}
+    assert needs == [check for check in ask.get("health")["checks"] if check["status"] != "ok"]
+
+
+def test_a_check_that_an_act_has_answered_needs_nobody_any_more(jobs, shop, monkeypatch):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+    assert "dying" in {check["name"] for check in ask.get("pulse")["needs_you"]}
+
+    seen = ask.post("bulk/preview", {"act": "purge", "filter": "state:dead"})
+    ask.post("bulk/run", {"ticket": seen["ticket"]})
+
+    assert "dying" not in {check["name"] for check in ask.get("pulse")["needs_you"]}
+
+
+def test_a_count_that_stopped_at_its_limit_says_that_there_may_be_more(jobs, ask):
+    @jobs.job(queue="mail")
+    def send(number: int) -> None: ...
+
+    jobs.enqueue_many("send", ({"number": number} for number in range(10_001)), queue="mail")
+    pulse, tabs = ask.get("pulse"), ask.get("jobs", limit=1)["tabs"]
+    mia = ask.as_("mia").get("pulse")
+    cut = {"count": 10_000, "or_more": True}
+
+    assert pulse["queues"][0]["due"] == cut
+    assert {"state": "available", **cut} in pulse["counts"]
+    assert {"state": "available", **cut} in mia["counts"]
+    assert {"state": "available", **cut} in tabs
+    assert {"state": "scheduled", "count": 0, "or_more": False} in tabs
+
+
+def test_a_queue_whose_jobs_have_come_due_unclaimed_has_one_that_is_due(url, jobs, ask):
+    with Onward(url, clock=FakeClock(datetime.now(UTC) - timedelta(hours=1))) as before:
+        before.enqueue("send", queue="mail", delay="30m")
+
+    (mail,) = ask.get("queues")["queues"]
+
+    assert mail["oldest_due"] is not None
+    assert (mail["due"], mail["scheduled"]) == ({"count": 1, "or_more": True}, {"count": 1, "or_more": False})
 
 
 def test_an_act_is_seen_at_once(jobs, shop, looks):

@@ -8,21 +8,24 @@ from onward.cli.output import STATE_STYLES
 from onward.cli.table import Column
 from onward.cli.times import length
 from onward.job.states import State
-from onward.operate.queue_rows import QueueRow, is_cut, rows
+from onward.operate.queue_rows import QueueRow, rows
 
 __all__ = ["COLUMNS", "QueueRow", "number", "rows"]
 
 
-def number(counts: dict[State, int], state: State) -> str:
-    """Return a count; with a + where counting stopped."""
-    return f"{counts[state]:,}{'+' if is_cut(counts, state) else ''}"
+def number(count: int, or_more: bool) -> str:
+    """Return a count; with a + where there may be more."""
+    return f"{count:,}{'+' if or_more else ''}"
 
 
 def _count(heading: str, state: State, *, useful: bool = False) -> Column[QueueRow]:
-    def style(row: QueueRow) -> str:
-        return STATE_STYLES[state] if row.queue.counts[state] else "dim"
+    def counted(row: QueueRow) -> tuple[int, bool]:
+        return row.due if state is State.AVAILABLE else row.in_state(state)
 
-    return Column(heading, lambda row: number(row.queue.counts, state), style=style, right=True, useful=useful)
+    def style(row: QueueRow) -> str:
+        return STATE_STYLES[state] if counted(row)[0] else "dim"
+
+    return Column(heading, lambda row: number(*counted(row)), style=style, right=True, useful=useful)
 
 
 def _rate(rate: float | None) -> str:

@@ -62,7 +62,7 @@ def _states(look: WatchedStore, width: int | None) -> StyledLine:
     parts = [
         [
             (f"{word} ", "dim"),
-            (number(counts, state), STATE_STYLES[state] if counts[state] else "dim"),
+            (number(*look.counted(state)), STATE_STYLES[state] if counts[state] else "dim"),
             (" " * _GAP, ""),
         ]
         for state, word in _WORDS.items()
@@ -95,7 +95,7 @@ def _checks(look: WatchedStore, width: int | None) -> StyledLine:
 
 def _deaths(look: WatchedStore) -> StyledLine:
     expired = sum(not worker.alive for worker in look.workers)
-    return deaths.summary(look.deaths, dead=number(look.overview.counts, State.DISCARDED), expired=expired)
+    return deaths.summary(look.deaths, dead=number(*look.counted(State.DISCARDED)), expired=expired)
 
 
 def _width(line: Sequence[Span]) -> int:

@@ -36,7 +36,7 @@ class SharedWatch:
     def __init__(
         self, app: WatchedApplication, *, interval: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._watch = StoreWatch(app, at_most=_COUNTED)
+        self._watch = StoreWatch(app, at_most=_COUNTED, checks_store=True)
         self._interval = interval
         self._clock = clock
         self._last: SharedLook | None = None
@@ -64,6 +64,7 @@ class SharedWatch:
 
     def forget(self) -> None:
         """Look again when the next person asks: an act has changed something."""
+        self._watch.forget()
         self._next_at = 0.0
 
     def _looked(self) -> SharedLook:

@@ -138,9 +138,12 @@ class SteersJobs:
             older_than=older_than, completed_before=completed_before, queue=queue, state=state, dry_run=dry_run
         )
 
-    def health(self, *, store: bool = True) -> Sequence[Check]:
-        """Check store and workers: what is not ok names its fix.  ``store=False``: without the own checks of the store."""
-        return self._operators.health.checks(store=store)
+    def health(self, *, store: bool = True, fleet: bool = True) -> Sequence[Check]:
+        """Check store and workers: what is not ok names its fix.
+
+        ``store=False``: without the own checks of the store.  ``fleet=False``: only those.
+        """
+        return self._operators.health.checks(store=store, fleet=fleet)
 
     def find(
         self,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onward.job.states import State
+from onward.operate.counting import COUNTED, is_cut
 from onward.operate.death_watch import Deaths, DeathWatch
 from onward.operate.queue_pace import QueuePace
 
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from onward.operate.limits import LimitControl, LimitRecord
     from onward.operate.series.points import TimedMeasures
 
-__all__ = ["COUNTED", "StoreWatch", "WatchedApplication", "WatchedStore"]
+__all__ = ["StoreWatch", "WatchedApplication", "WatchedStore"]
 
-COUNTED = 100_000  # of one state in one queue; a look counts no further
 _RUNNING = 50
 _DEAD = 50
 _LIMITS = 50
 _REMEMBERED = 60
 _SHARE = 0.05  # the part of the time that looks may take, with their checks
 _CHECKED_EVERY = 10.0  # seconds
+_STORE_CHECKED_EVERY = 60.0  # its own checks read more: a file is looked through
+_STORE_SHARE = 0.01
 
 
 class WatchedApplication(Protocol):
@@ -49,7 +51,7 @@ class WatchedApplication(Protocol):
 
     def get(self, job_id: str) -> JobRecord | None: ...
 
-    def health(self, *, store: bool = True) -> Sequence[Check]: ...
+    def health(self, *, store: bool = True, fleet: bool = True) -> Sequence[Check]: ...
 
     def last_minutes(self) -> Sequence[TimedMeasures]: ...
 
@@ -64,12 +66,17 @@ class WatchedStore(NamedTuple):
     rates: Sequence[float]  # jobs that ended per second, between this look and the one before, the last one last
     deaths: Deaths = Deaths()
     limits: Sequence[LimitRecord] = ()
-    checks: Sequence[Check] | None = None  # of the fleet; None: not made yet
+    checks: Sequence[Check] | None = None  # of the store and of the fleet; None: not made yet
     paces: Mapping[str, QueuePace] = {}  # by queue
+    at_most: int = COUNTED  # of one state in one queue; the look counted no further
 
     @property
     def rate(self) -> float | None:
         return self.rates[-1] if self.rates else None
+
+    def counted(self, state: State) -> tuple[int, bool]:
+        """Return how many jobs of all queues are in a state, and whether there may be more."""
+        return self.overview.counts.get(state, 0), is_cut(self.overview.counts, state, self.at_most)
 
     def pace(self, queue: str) -> QueuePace:
         return self.paces.get(queue, QueuePace())
@@ -82,9 +89,10 @@ class WatchedStore(NamedTuple):
 class StoreWatch:
     """Makes looks: each is a handful of queries whose cost does not depend on how much is in the store."""
 
-    def __init__(self, app: WatchedApplication, *, at_most: int = COUNTED) -> None:
-        """``at_most``: a look counts no further, of one state in one queue."""
+    def __init__(self, app: WatchedApplication, *, at_most: int = COUNTED, checks_store: bool = False) -> None:
+        """``at_most``: a look counts no further, of one state in one queue.  ``checks_store``: now and then, besides."""
         self._app = app
+        self._checks_store = checks_store
         self._at_most = at_most
         self._before: tuple[float, int] | None = None
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
@@ -92,6 +100,8 @@ class StoreWatch:
         self._cost = 0.0
         self._checks: Sequence[Check] | None = None
         self._check_at = 0.0
+        self._of_store: Sequence[Check] = ()
+        self._store_at = 0.0
         self._paces: Mapping[str, QueuePace] = {}
         self._live: tuple[float, Mapping[str, int]] | None = None  # when queues were last compared, and what they had
 
@@ -101,7 +111,7 @@ class StoreWatch:
             seen = self._seen(started)
         finally:  # a look that fails after its time limit has cost as much as one that succeeds
             self._cost = time.monotonic() - started
-        return seen._replace(checks=self._checked(seen.overview), paces=self._paces)
+        return seen._replace(checks=self._checked(seen.overview), paces=self._paces, at_most=self._at_most)
 
     def _seen(self, started: float) -> WatchedStore:
         overview = self._app.overview(self._at_most)
@@ -117,20 +127,24 @@ class StoreWatch:
         longest_first = sorted(running, key=lambda record: record.started_at or now)
         return WatchedStore(now, overview, longest_first, workers, tuple(self._rates), deaths, limited)
 
+    def forget(self) -> None:
+        """Make the checks of the fleet anew with the next look: an act may have answered one."""
+        self._check_at = min(self._check_at, time.monotonic())
+
     def pause(self, interval: float) -> float:
         """Return how many seconds to wait before the next look."""
         return max(interval, self._cost / _SHARE)
 
     def _checked(self, overview: Overview) -> Sequence[Check] | None:
-        """Return the checks of the fleet, made anew now and then; and so how fast the queues are."""
+        """Return the checks, made anew now and then; and so how fast the queues are."""
         from onward.operate.pacing import live_by_queue, paces  # which takes long to import
 
         started = time.monotonic()
         if started >= self._check_at:
             try:
-                self._checks = self._app.health(store=False)
+                self._checks = [*self._store_checked(started), *self._app.health(store=False)]
                 then, before = self._live or (started, {})
-                self._paces = paces(self._app.last_minutes(), overview, before, started - then)
+                self._paces = paces(self._app.last_minutes(), overview, before, started - then, self._at_most)
                 self._live = started, live_by_queue(overview)
             finally:
                 ended = time.monotonic()
@@ -138,6 +152,14 @@ class StoreWatch:
                     self._cost += ended - started
                 self._check_at = ended + _CHECKED_EVERY
         return self._checks
+
+    def _store_checked(self, now: float) -> Sequence[Check]:
+        """Return the store's own checks: made once a minute, and more seldom where they take long."""
+        if self._checks_store and now >= self._store_at:
+            self._of_store = self._app.health(fleet=False)
+            took = time.monotonic() - now
+            self._store_at = now + max(_STORE_CHECKED_EVERY, took / _STORE_SHARE)
+        return self._of_store
 
     def _measure(self, now: float, ended: int) -> None:
         if self._before is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
@@ -18,11 +18,13 @@ from onward.job.secrets import masked
 from onward.job.states import State
 from onward.operate.death_watch import last_error
 from onward.operate.limits import LimitRecord
-from onward.operate.queue_rows import QueueRow, is_cut
+from onward.operate.queue_rows import QueueRow, rows
 from onward.operate.shown import hides_arguments, unreadable
 from onward.operate.timeline import what_was_done
+from onward.operate.watching import WatchedStore
 from onward.operate.why.reason import Reason
 from onward.web.answers import CheckView, Counted, LimitView, QueueView, StateCount
+from onward.web.auth import User
 from onward.web.job_answers import AuditView, JobRowView, ReasonView
 
 __all__ = [
@@ -165,20 +167,27 @@ def worst_first(checks: Sequence[Check]) -> list[CheckView]:
     return [check_view(check) for check in sorted(checks, key=lambda check: _WORST[check.status])]
 
 
-def state_counts(counts: Mapping[State, int], most: int) -> list[StateCount]:
-    """Return how many jobs are in each state, in the order of a job's life."""
-    return [
-        StateCount(state=str(state), count=counts.get(state, 0), or_more=counts.get(state, 0) >= most)
-        for state in _LIFE
-    ]
+def state_counts(look: WatchedStore, user: User) -> list[StateCount]:
+    """Return how many jobs are in each state, in the order of a job's life.
+
+    To a person who sees some queues only, the jobs of those: live jobs alone, because ended ones are not counted by queue.
+    """
+    own = [row for row in rows(look) if user.sees(row.name)]
+
+    def counted(state: State) -> StateCount:
+        numbers = [look.counted(state)] if user.queues is None else [row.in_state(state) for row in own]
+        or_more = any(is_cut for _, is_cut in numbers)
+        return StateCount(state=str(state), count=sum(number for number, _ in numbers), or_more=or_more)
+
+    return [counted(state) for state in _LIFE]
 
 
 def queue_view(row: QueueRow, **more: Any) -> QueueView:
     """Return a queue of a look; what only some pages show is given."""
-    queue, counts = row.queue, row.queue.counts
+    queue = row.queue
 
-    def counted(state: State) -> Counted:
-        return Counted(count=counts.get(state, 0), or_more=is_cut(counts, state))
+    def counted(number: tuple[int, bool]) -> Counted:
+        return Counted(count=number[0], or_more=number[1])
 
     return QueueView(
         name=queue.name,
@@ -186,10 +195,10 @@ def queue_view(row: QueueRow, **more: Any) -> QueueView:
         paused_at=None if queue.paused_at is None else from_micros(queue.paused_at),
         paused_by=more.get("paused_by"),
         oldest_due=None if queue.oldest_due is None else from_micros(queue.oldest_due),
-        due=counted(State.AVAILABLE),
-        running=counted(State.EXECUTING),
-        retryable=counted(State.RETRYABLE),
-        scheduled=counted(State.SCHEDULED),
+        due=counted(row.due),
+        running=counted(row.in_state(State.EXECUTING)),
+        retryable=counted(row.in_state(State.RETRYABLE)),
+        scheduled=counted(row.in_state(State.SCHEDULED)),
         rate_in=row.pace.enters,
         rate_out=row.pace.out,
         eta=row.pace.eta,

@@ -79,9 +79,9 @@ class HealthChecker:
         self._settings = settings
         self._series = SeriesReader(inspection)
 
-    def checks(self, *, store: bool = True) -> list[Check]:
+    def checks(self, *, store: bool = True, fleet: bool = True) -> list[Check]:
         """Return the checks of the store and of its fleet; of a broker that shows nothing, its own."""
-        return [*(self.of_store() if store else ()), *self.of_fleet()]
+        return [*(self.of_store() if store else ()), *(self.of_fleet() if fleet else ())]
 
     def of_store(self) -> list[Check]:
         """Return the store's own checks.  Some of them read much: a file is looked through."""

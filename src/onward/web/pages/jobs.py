@@ -12,7 +12,6 @@ from onward.errors import BackendError, Unsupported
 from onward.job.states import State
 from onward.operate.finding import Found
 from onward.operate.refusals import why_not_cancelled, why_not_retried, why_not_signalled
-from onward.operate.watching import COUNTED
 from onward.web.act_answers import ChangeView, DoneAnswer, EditAnswer
 from onward.web.asking import WebCall
 from onward.web.failures import Refused
@@ -180,8 +179,6 @@ def _tabs(asked: WebCall) -> list[TabView]:
         look = asked.parts.pictures.picture().look
     except Unsupported:
         return []
-    counts = look.overview.counts
-    if asked.user.queues is not None:
-        own = [queue for queue in look.overview.queues if asked.user.sees(queue.name)]
-        counts = {state: sum(queue.counts.get(state, 0) for queue in own) for state in State}
-    return [TabView(state=each.state, count=each.count, or_more=each.or_more) for each in state_counts(counts, COUNTED)]
+    return [
+        TabView(state=each.state, count=each.count, or_more=each.or_more) for each in state_counts(look, asked.user)
+    ]

@@ -12,7 +12,6 @@ from onward.client.record import SessionRecord
 from onward.errors import Unsupported
 from onward.operate.queue_rows import rows
 from onward.operate.series.points import Series
-from onward.operate.watching import COUNTED, WatchedStore
 from onward.version import __version__, build
 from onward.web.answers import (
     AuditAnswer,
@@ -22,7 +21,6 @@ from onward.web.answers import (
     PointView,
     PulseAnswer,
     SeriesAnswer,
-    StateCount,
     WorkersSummary,
 )
 from onward.web.asking import WebCall
@@ -41,7 +39,7 @@ def pulse(asked: WebCall) -> PulseAnswer:
     look = asked.parts.pictures.picture().look
     checks = [check for check in seen_checks(look.checks or (), asked.user) if check.status != "ok"]
     queues = [row for row in rows(look) if asked.user.sees(row.name)]
-    counts = _counts(look, asked.user)
+    counts = state_counts(look, asked.user)
     return PulseAnswer(
         at=look.at,
         needs_you=worst_first(checks),
@@ -112,28 +110,32 @@ def series(asked: WebCall) -> SeriesAnswer:
 
 
 def health(asked: WebCall) -> HealthAnswer:
-    is_whole = asked.user.queues is None
-    checks = seen_checks(asked.jobs.health(store=is_whole), asked.user)
+    checks, workers = _checked(asked)
     settings = asked.jobs.settings
     versions = [FactView(label="Onward", text=__version__), FactView(label="build", text=build())]
     versions += [FactView(label="namespace", text=settings.namespace)]
-    try:
-        workers = asked.jobs.sessions()
-    except Unsupported:
-        workers = ()
     for name in ("version", "build"):
         found = sorted({_told(worker, name) for worker in workers if worker.alive} - {""})
         versions += [FactView(label=f"workers' {name}", text=", ".join(found), ok=len(found) == 1)] if found else []
     can = asked.jobs.backend.capabilities
     return HealthAnswer(
         at=datetime.now(UTC),
-        checks=worst_first(checks),
+        checks=worst_first(seen_checks(checks, asked.user)),
         versions=versions,
         capabilities=[
             FactView(label=name.replace("_", " "), text="yes" if getattr(can, name) else "no", ok=getattr(can, name))
             for name in can.__struct_fields__
         ],
     )
+
+
+def _checked(asked: WebCall) -> tuple[Sequence[Check], Sequence[SessionRecord]]:
+    """Return the checks of the look that all pages share, and its workers: no page has the store checked for itself."""
+    try:
+        look = asked.parts.pictures.picture().look
+    except Unsupported:  # a broker that shows nothing has checks of its own
+        return asked.jobs.health(), ()
+    return look.checks or (), look.workers
 
 
 def audit(asked: WebCall) -> AuditAnswer:
@@ -146,15 +148,6 @@ def audit(asked: WebCall) -> AuditAnswer:
         next=entries[-1].place if len(entries) == query.limit else None,
         acts=sorted(ACTS),
     )
-
-
-def _counts(look: WatchedStore, user: User) -> list[StateCount]:
-    """Return the counts of all jobs; of a person's own queues, where only live jobs are counted by queue."""
-    if user.queues is None:
-        return state_counts(look.overview.counts, COUNTED)
-    own = [queue for queue in look.overview.queues if user.sees(queue.name)]
-    states = {state for queue in own for state in queue.counts}
-    return state_counts({state: sum(queue.counts.get(state, 0) for queue in own) for state in states}, COUNTED)
 
 
 def _last_entries(asked: WebCall) -> list[AuditView]:
