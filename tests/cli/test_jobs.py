@@ -194,7 +194,7 @@ class TestShow:
 
         assert f"by job {first.id}" in shown
         assert "run started" not in shown
-        assert "the last run started" in onward("job", "show", first.id).out
+        assert "the run started" in onward("job", "show", first.id).out
 
     def test_a_job_that_waited_and_then_crashed_tells_of_the_run(self, onward, jobs):
         rebuild = jobs.job(name="rebuild", single_instance=True)(lambda: None)
@@ -206,7 +206,7 @@ class TestShow:
         jobs.backend.reap(owner="dead")
         (crashed,) = jobs.list(state="retryable")
 
-        assert "the last run started" in onward("job", "show", crashed.id).out
+        assert "the run started" in onward("job", "show", crashed.id).out
 
     def test_a_job_that_cannot_be_read_is_shown_with_the_reason(self, onward, jobs, sql):
         (job_id,) = enqueue(jobs, 1)

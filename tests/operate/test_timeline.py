@@ -29,6 +29,44 @@ def test_runs_of_the_same_instant_are_told_one_after_the_other(clock):
         assert [text for _, text in kinds(app, job)][1:4] == ["run 1 failed", "the last run started", "run 2 failed"]
 
 
+def test_a_run_that_succeeds_in_the_instant_of_the_failure_before_it_is_told_after_it(clock):
+    with Onward("memory://", clock=clock) as app:
+        outcomes = iter([ValueError("no"), None])
+
+        @app.job(max_retries=1, retry=NoDelay())
+        def recover():
+            if error := next(outcomes):
+                raise error
+
+        job = recover.enqueue()
+        app.drain()
+
+        assert [text for _, text in kinds(app, job)] == [
+            "enqueued",
+            "run 1 failed",
+            "the last run started",
+            "completed",
+        ]
+
+
+def test_a_failure_is_of_the_last_run_whatever_the_clock_of_its_worker_says(clock):
+    with Onward("memory://", clock=clock) as app:
+        job = failing(app, clock, takes=-1).enqueue()
+        app.drain()
+
+        assert [kind for kind, _ in kinds(app, job)] == ["enqueued", "failed", "started", "failed", "ended"]
+
+
+def test_what_a_person_did_in_the_instant_of_the_enqueue_came_after_it(clock):
+    with Onward("memory://", clock=clock) as app:
+        job = app.enqueue("send", delay=60)
+        job.cancel("called off", by="ada")
+
+        told = [event.text for event in events_of(app.get(job.id), entries=app.audit(job=job.id))]
+
+        assert told == ["enqueued", "cancel by ada: called off", "cancelled: called off"]
+
+
 def test_runs_that_take_time_are_told_in_the_same_order(clock):
     with Onward("memory://", clock=clock) as app:
         job = failing(app, clock, takes=1).enqueue()

@@ -62,6 +62,7 @@ class RunError:
     host: str | None = None  # where it ran, and the next two
     pid: int | None = None
     build: str | None = None
+    delivery: int = 0  # of the claim that it came of: as `JobRecord.delivery` if that was the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,4 +357,5 @@ def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
         host=None if by is None else by.host,
         pid=None if by is None else by.pid,
         build=None if by is None else by.build,
+        delivery=run.token,
     )

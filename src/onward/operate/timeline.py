@@ -31,15 +31,15 @@ def events_of(
     record: JobRecord, notes: Sequence[NoteRecord] = (), entries: Sequence[AuditRecord] = ()
 ) -> list[TimelineEvent]:
     """Return the events of a job, the earliest first; ``entries`` are given with the newest first."""
+    # Events of one instant: first that it was enqueued, then what people and steps did, then what came of that.
     others = [*map(_noted, notes), *map(_acted, reversed(entries))]
-    placed = [(event.at, event) for event in others]
+    placed = [(event.at, 1, event) for event in others]
     # A run begins after the one before it has failed, whatever the clocks of two hosts say.
     reached = record.enqueued_at
     for event in _events(record):
         reached = max(reached, event.at)
-        placed.append((reached, event))
-    # Sorting is stable: events of the same microsecond keep their order.
-    return [event for _, event in sorted(placed, key=lambda each: each[0])]
+        placed.append((reached, 0 if event.kind == "enqueued" else 2, event))
+    return [event for *_, event in sorted(placed, key=lambda each: each[:2])]
 
 
 def _events(record: JobRecord) -> Iterator[TimelineEvent]:
@@ -50,7 +50,7 @@ def _events(record: JobRecord) -> Iterator[TimelineEvent]:
     if record.state is State.EXECUTING and record.started_at is not None:
         asked = "; it was asked to stop" if record.cancel_requested else ""
         yield TimelineEvent(record.started_at, "started", f"run {record.attempts + 1} started{asked}")
-    elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
+    elif record.started_at is not None and (told := _last_claim(record)):
         yield TimelineEvent(record.started_at, "started", told)
     yield from (_failure(error, record) for error in last)
     if record.finished_at is not None:
@@ -62,8 +62,8 @@ def _events(record: JobRecord) -> Iterator[TimelineEvent]:
 
 def _around_the_last_claim(record: JobRecord) -> tuple[Sequence[RunError], Sequence[RunError]]:
     """Return the errors of earlier runs, and that of the run which the last claim began, if it has one."""
-    errors, claimed_at = record.errors, record.started_at
-    if claimed_at is None or record.state is State.EXECUTING or not errors or errors[-1].at < claimed_at:
+    errors = record.errors
+    if record.started_at is None or not errors or errors[-1].delivery != record.delivery:
         return errors, ()
     return errors[:-1], errors[-1:]
 
@@ -95,12 +95,12 @@ def what_was_done(entry: AuditRecord) -> str:
     return f"{entry.act} {about}{why}".strip()
 
 
-def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
+def _last_claim(record: JobRecord) -> str:
     """Return what came of the last claim: not every claim leads to a run."""
     if record.is_finished and not record.attempts and not record.crashes:
         return ""  # the job was skipped or cancelled, and its last event says why
-    if not record.waits or any(error.at >= claimed_at for error in record.errors):
-        return "the last run started"
+    if not record.waits or any(error.delivery == record.delivery for error in record.errors):
+        return "the last run started" if record.attempts + record.crashes > 1 else "the run started"
     if record.parked_since is not None:
         since = f"{record.parked_since:%Y-%m-%d %H:%M:%S}Z"
         return f"it did not run: parked since {since}, no worker that claimed it knows its handler"

@@ -93,7 +93,8 @@ def discarded(case: Case) -> Reason | None:
     fix = next((fix for word, fix in _FIXES.items() if word in why), "fix what it failed on, then `{again}`")
     if job.tombstone:
         fix = "enqueue it again: only a tombstone of it is left"
-    tries = f"{counted(job.attempts, 'run')} and {counted(job.crashes, 'crash', 'crashes')}"
+    counts = ((job.attempts, "run", "runs"), (job.crashes, "crash", "crashes"))
+    tries = " and ".join(counted(*each) for each in counts if each[0]) or "no run"
     return Reason(
         code="discarded",
         text=f"It died{when}, after {tries}: {why}.{error}{_like_it(case)}",
