@@ -263,6 +263,14 @@ class TestEdit:
         assert "the arguments were not checked: --app names" in ran.err
         assert "hunter2" not in ran.out
 
+    def test_without_the_application_a_name_that_the_job_did_not_have_is_doubted(self, onward, dead):
+        (old,) = dead(-1)
+
+        ran = onward("dead", "edit", old, "--set", "user_di=5", "--dry-run")
+
+        assert ran.code == 0
+        assert "check the names: the job was enqueued with user_id, password, and without 'user_di'" in ran.err
+
     def test_a_file_that_is_no_json_is_refused(self, onward, dead, tmp_path):
         (old,) = dead(-1)
         (tmp_path / "new.json").write_text("{")

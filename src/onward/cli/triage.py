@@ -77,6 +77,8 @@ def _show(args: Namespace, made: Edit) -> None:
         output.write([(change.name, "bold"), ("  ", ""), (before, "red"), (" -> ", "dim"), (after, "green")])
     if not made.checked:
         output.say(args, "the arguments were not checked: --app names the application that defines the job")
+    if made.doubt:
+        output.say(args, f"check the names: {made.doubt}")
     if args.dry_run:
         output.write(f"would enqueue {made.id} in place of {made.edited_from}; nothing was enqueued")
     elif made.repeated:

@@ -54,6 +54,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     edited_from: str
     changes: tuple[Change, ...]
     checked: bool  # whether the arguments were compared with the job's signature, which is known here
+    doubt: str = ""  # of arguments that were not: which of them the job did not have before
     enqueued: bool = False  # False: it was asked for the difference only, or another job holds the unique key
     repeated: bool = False  # it was enqueued before, and not again
     held_by: str | None = None  # the live job that holds the unique key
@@ -94,11 +95,13 @@ class Editor:
                 f"job {stored.id} has these very arguments: replay it with `onward dead replay {stored.id}`"
             )
         new_id = self._new_id(stored, encoded)
+        is_known = self._letters.registry.find(letter.job) is not None
         edit = Edit(
             id=new_id,
             edited_from=stored.id,
             changes=changes,
-            checked=self._letters.registry.find(letter.job) is not None,
+            checked=is_known,
+            doubt="" if is_known else _doubt(letter, changes),
         )
         envelope = self._sealed(letter, new_id, encoded, places_in(given))
         if dry_run:
@@ -223,6 +226,13 @@ class Editor:
             )
             for name in names
         )
+
+
+def _doubt(letter: Letter, changes: Sequence[Change]) -> str:
+    """Return which arguments are new to a job whose signature is not known here: a name may be misspelt."""
+    new = [repr(change.name) for change in changes if not change.was_given]
+    old = ", ".join(payload_of(letter)) or "no argument"
+    return f"the job was enqueued with {old}, and without {', '.join(new)}" if new else ""
 
 
 def _edited(letter: Letter, changed: dict[str, Any], removed: list[str], payload: Any) -> Any:

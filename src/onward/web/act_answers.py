@@ -89,5 +89,6 @@ class EditAnswer(msgspec.Struct, frozen=True, kw_only=True):
     id: str  # of the new job
     changes: list[ChangeView]
     checked: bool  # whether the arguments were compared with the job's signature
+    doubt: str  # of arguments that were not: which of them the job did not have before
     enqueued: bool  # False: it was asked for the difference only, or another job holds the unique key
     text: str

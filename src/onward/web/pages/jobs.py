@@ -120,6 +120,7 @@ def edit(asked: WebCall) -> EditAnswer:
             for each in edited.changes
         ],
         checked=edited.checked,
+        doubt=edited.doubt,
         enqueued=edited.enqueued,
         text=f"enqueued as {edited.id}" if edited.enqueued else "not enqueued yet",
     )
