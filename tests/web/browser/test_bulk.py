@@ -8,9 +8,8 @@ from playwright.sync_api import expect
 
 from onward import State
 from onward.operate import bulk
-from onward.operate.acts import Acts
-from onward.operate.bulk import Bulk
 from onward.operate.finding import PAGE
+from tests.web.leaving import Held, noting
 from tools.busy_store import Shop
 
 MANY = 5_000
@@ -33,21 +32,6 @@ def crowded(serve, url, left, monkeypatch):
     return serve(url, wrap=lambda asgi: noting(asgi, left))
 
 
-def noting(asgi, left):
-    """Note when the server tells the dashboard that whoever asked for a bulk act is gone."""
-
-    async def noted(scope, receive, send):
-        async def received():
-            message = await receive()
-            if message["type"] == "http.disconnect" and scope["path"].endswith("/bulk/run"):
-                left.set()
-            return message
-
-        await asgi(scope, received, send)
-
-    return noted
-
-
 @pytest.fixture
 def page(visit, crowded):
     return crowded.opened(visit(crowded).page(), "jobs?filter=queue:mail")
@@ -56,30 +40,9 @@ def page(visit, crowded):
 @pytest.fixture
 def held(monkeypatch):
     """A bulk act that waits in the middle of its third batch, until `go_on` is set; `ended`: nobody reads it."""
-    held = Held()
-    act, run = Acts.act, Bulk.run
-    monkeypatch.setattr(Acts, "act", lambda *args, **words: held.batch() or act(*args, **words))
-    monkeypatch.setattr(Bulk, "run", lambda *args, **words: held.watched(run(*args, **words)))
+    held = Held(monkeypatch, at=HELD_AT)
     yield held
     held.go_on.set()
-
-
-class Held:
-    def __init__(self):
-        self.batches = 0
-        self.reached, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
-
-    def batch(self):
-        self.batches += 1
-        if self.batches == HELD_AT:
-            self.reached.set()
-            assert self.go_on.wait(60)
-
-    def watched(self, lines):
-        try:
-            yield from lines
-        finally:
-            self.ended.set()
 
 
 def asked(page, button):
