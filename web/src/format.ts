@@ -3,6 +3,7 @@ import { zone } from "./settings";
 
 const whole = new Intl.NumberFormat();
 const oneDigit = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat(undefined, { notation: "compact" });
 const twoDigits = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
 
 /** 12345 is "12,345".  A count that stopped at its limit is "10,000+". */
@@ -56,17 +57,30 @@ export function atMost(seconds: number): string {
   return seconds < 0.001 ? "< 1 ms" : `≤ ${duration(seconds)}`;
 }
 
+/** A number beside a line of a chart, where there is room for six digits: "1,500", "2M". */
+export function axisNumber(value: number): string {
+  return value >= 100_000 ? short.format(value) : decimal(value);
+}
+
+/** A length of time beside a line of a chart, in one unit: "90 s", "2.5 min". */
+export function axisDuration(seconds: number): string {
+  if (seconds < 60) return duration(seconds);
+  const [name, length] = seconds >= 2 * 86_400 ? ["d", 86_400] : seconds >= 7_200 ? ["h", 3_600] : seconds >= 120 ? ["min", 60] : ["s", 1];
+  return `${oneDigit.format(seconds / (length as number))} ${name}`;
+}
+
 /** A length of time in one unit, for narrow places: "4 s", "3 min", "2 h". */
 export function shortDuration(seconds: number): string {
   return duration(seconds).split(" ").slice(0, 2).join(" ");
 }
 
-/** "3 min ago", "in 5 min", "just now". */
+/** "3 min ago", "in 5 min 20 s", "just now". */
 export function age(instant: number, now: number): string {
   const seconds = (now - instant) / 1000;
   if (Math.abs(seconds) < 1) return "just now";
-  const length = shortDuration(Math.floor(Math.abs(seconds)));
-  return seconds > 0 ? `${length} ago` : `in ${length}`;
+  // What is to come is told in two units: "in 2 h" for 2 h 58 min would come an hour late.
+  if (seconds < 0) return `in ${duration(Math.floor(-seconds))}`;
+  return `${shortDuration(Math.floor(seconds))} ago`;
 }
 
 function zoneOption(): { timeZone?: string } {

@@ -191,11 +191,11 @@ function Trouble() {
     <div class="notice notice-fail trouble" role="alert">
       <p>
         <strong>{error.status === 0 ? "The dashboard cannot be reached." : "The store does not answer."}</strong>{" "}
-        <Told text={ended(error.message)} />
+        <Told text={ended(error.message)} begins />
       </p>
       {error.fix && (
         <p>
-          <Told text={ended(error.fix)} />
+          <Told text={ended(error.fix)} begins />
         </p>
       )}
       <p class="small-text">{taken > 0 ? <LastPicture taken={taken} /> : "There is no earlier picture."}</p>
@@ -270,7 +270,7 @@ function Live() {
       onClick={togglePause}
     >
       <i />
-      {state}
+      <span>{state}</span>
     </button>
   );
 }

@@ -183,6 +183,8 @@ export interface EditAnswer {
   changes: ChangeView[];
   /** whether the arguments were compared with the job's signature */
   checked: boolean;
+  /** of arguments that were not: which of them the job did not have before */
+  doubt: string;
   /** False: it was asked for the difference only, or another job holds the unique key */
   enqueued: boolean;
   text: string;

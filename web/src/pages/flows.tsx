@@ -2,7 +2,7 @@
 import { query } from "../api";
 import * as format from "../format";
 import { useLive } from "../live";
-import { Age, Empty, instant, Loaded, None, Section } from "../parts/basics";
+import { Age, Block, Empty, instant, Loaded, None, Section } from "../parts/basics";
 import { StateShape, stateClass } from "../parts/state";
 import { Table } from "../parts/table";
 import { LinkTabs } from "../parts/tabs";
@@ -46,11 +46,7 @@ export function Flows() {
             data.flows.length === 0 ? (
               <Empty title={running ? "No workflow is running" : "There is no workflow"}>
                 <p>A workflow is a set of jobs of which some start because others have ended:</p>
-                <div class="block">
-                  <pre tabIndex={0} role="group" aria-label="Example">
-                    {EXAMPLE}
-                  </pre>
-                </div>
+                <Block text={EXAMPLE} label="Example" />
               </Empty>
             ) : (
               <>

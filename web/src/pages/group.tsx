@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { query } from "../api";
 import * as format from "../format";
 import { useLive } from "../live";
-import { Age, Block, Fact, Loaded, None, Section } from "../parts/basics";
+import { Age, Block, Empty, Fact, Loaded, None, Section } from "../parts/basics";
 import { Bulk, type BulkAct } from "../parts/bulk";
 import { CanaryDialog } from "../parts/canary";
 import { address, Link } from "../router";
@@ -15,13 +15,14 @@ export function Group({ job, fingerprint }: { job: string; fingerprint: string }
   const group = useLive<GroupAnswer>(`${address("groups", fingerprint)}${query({ job })}`);
   const dialog = useSignal<BulkAct | "canary" | null>(null);
   const data = group.data.value;
+  const isOver = group.error.value?.status === 404; // all of it was replayed, or purged
   const close = () => (dialog.value = null);
   return (
     <Page
       title={job}
       kind="Dead letters" from="dead"
       aside={
-        data && (
+        data && !isOver && (
           <div class="buttons" role="group" aria-label="Acts on this group">
             <ActButton name="canary" class="primary" onAct={() => (dialog.value = "canary")}>
               Canary…
@@ -36,9 +37,19 @@ export function Group({ job, fingerprint }: { job: string; fingerprint: string }
         )
       }
     >
-      <Loaded of={group} lines={10}>
-        {(known) => <Content data={known} />}
-      </Loaded>
+      {isOver ? (
+        <section class="card" aria-label="Nothing is left of it">
+          <Empty title="No job of this group is dead">
+            <p>
+              They were replayed or purged. <Link to="dead">See the other groups</Link>
+            </p>
+          </Empty>
+        </section>
+      ) : (
+        <Loaded of={group} lines={10}>
+          {(known) => <Content data={known} />}
+        </Loaded>
+      )}
       {data && dialog.value === "canary" && <CanaryDialog filter={data.group.filter} onClose={close} />}
       {data && (dialog.value === "replay" || dialog.value === "purge") && <Bulk act={dialog.value} filter={data.group.filter} onClose={close} />}
     </Page>

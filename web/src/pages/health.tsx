@@ -7,7 +7,7 @@ import type { FactView, HealthAnswer } from "../types";
 import { Check } from "./overview";
 
 export function Health() {
-  const health = useLive<HealthAnswer>("health", 10);
+  const health = useLive<HealthAnswer>("health");
   return (
     <Page title="Health">
       <Loaded of={health} lines={10}>

@@ -245,7 +245,7 @@ function Facts({ data }: { data: JobAnswer }) {
       <Fact name="Queue">
         <Link to={address("queues", job.queue)}>{job.queue}</Link>
       </Fact>
-      <Fact name="Runs">{data.max_attempts === null ? format.count(data.attempts) : `${data.attempts} of ${data.max_attempts}`}</Fact>
+      <Fact name={job.state === "executing" ? "Run" : "Runs"}>{runsOf(data)}</Fact>
       <Fact name="Enqueued">
         <Age at={job.enqueued_at} />
       </Fact>
@@ -301,6 +301,12 @@ function Facts({ data }: { data: JobAnswer }) {
       )}
     </dl>
   );
+}
+
+/** How many of its runs a job has had; of one that runs, which of them it is. */
+function runsOf({ job, attempts, max_attempts }: JobAnswer): string {
+  const number = format.count(job.state === "executing" ? attempts + 1 : attempts);
+  return max_attempts === null ? number : `${number} of ${format.count(max_attempts)}`;
 }
 
 function Ran({ from, until, at }: { from: string; until: string | null; at: string }) {

@@ -92,7 +92,7 @@ export function Jobs() {
               state={stateOf(filter)}
               onSome={onSome}
               onAll={(name) => (bulk.value = { act: name, filter })}
-              canActOnAll={(data?.jobs.length ?? 0) > 0}
+              canActOnAll={filter !== "" && (data?.jobs.length ?? 0) > 0}
             />
           }
         >
@@ -205,7 +205,7 @@ function Acts({
 
 function Nothing({ text, filter }: { text: string; filter: string }) {
   return (
-    <Empty title={text || "No job matches"}>
+    <Empty title={text.replace(/\.$/, "") || "No job matches"}>
       {filter ? (
         <p>
           <Link to="jobs">Show all jobs</Link>

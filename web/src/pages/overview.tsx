@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import * as format from "../format";
 import { useLive } from "../live";
-import { Command, Empty, Fix, Loaded, None, Section, Since, Skeleton, Told } from "../parts/basics";
+import { Block, Command, Empty, Fix, Loaded, None, Section, Since, Skeleton, Told } from "../parts/basics";
 import { Chart, timeSteps, type Line } from "../parts/chart";
 import { LevelShape, STATE_NAMES, StateShape, stateClass } from "../parts/state";
 import { Table } from "../parts/table";
@@ -25,7 +25,14 @@ export function Overview() {
 }
 
 function Content({ data }: { data: PulseAnswer }) {
-  if (data.empty) return <Welcome />;
+  if (data.empty) {
+    return (
+      <>
+        {data.needs_you.length > 0 && <NeedsYou checks={data.needs_you} checked={data.checked} />}
+        <Welcome />
+      </>
+    );
+  }
   return (
     <>
       <NeedsYou checks={data.needs_you} checked={data.checked} />
@@ -270,11 +277,7 @@ function Welcome() {
       <ol class="steps">
         <li>
           <p>Enqueue a job.</p>
-          <div class="block">
-            <pre tabIndex={0} role="group" aria-label="Example">
-              {FIRST_JOB}
-            </pre>
-          </div>
+          <Block text={FIRST_JOB} label="Example" />
         </li>
         <li>
           <p>No worker is running yet. Start one:</p>

@@ -1,6 +1,6 @@
 // Schedules: when they run next, what became of the last run, run now, pause.
 import { useLive } from "../live";
-import { Age, Empty, Loaded, None, Section } from "../parts/basics";
+import { Age, Block, Empty, Loaded, None, Section } from "../parts/basics";
 import { confirm } from "../parts/dialog";
 import { StateLabel } from "../parts/state";
 import { Table } from "../parts/table";
@@ -23,11 +23,7 @@ export function Schedules() {
             data.schedules.length === 0 ? (
               <Empty title="There is no schedule">
                 <p>A schedule runs a job at every tick of a cron expression:</p>
-                <div class="block">
-                  <pre tabIndex={0} role="group" aria-label="Example">
-                    {EXAMPLE}
-                  </pre>
-                </div>
+                <Block text={EXAMPLE} label="Example" />
               </Empty>
             ) : (
               <ScheduleTable schedules={data.schedules} />

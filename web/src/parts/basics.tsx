@@ -48,7 +48,7 @@ export function fullOf(at: string): string {
 /** A dash where there is no value. */
 export function None({ said = "none" }: { said?: string }) {
   return (
-    <span class="muted none">
+    <span class="muted none" title={said}>
       <span aria-hidden="true">–</span>
       <span class="unseen">{said}</span>
     </span>
@@ -85,16 +85,16 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** A sentence of the server in which `…` marks what to type. */
-export function Told({ text }: { text: string }) {
-  const parts = text.split("`");
+/** A sentence of the server in which `…` marks what to type.  ``begins``: it stands alone, so it begins with a capital. */
+export function Told({ text, begins = false }: { text: string; begins?: boolean }) {
+  const parts = (begins ? text.charAt(0).toUpperCase() + text.slice(1) : text).split("`");
   return <>{parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
 }
 
 /** What to do: a sentence, or commands to type, which can be copied. */
-export function Fix({ text }: { text: string }) {
+export function Fix({ text, begins = false }: { text: string; begins?: boolean }) {
   const parts = text.split(/(?<=^|: |; )(onward [^;`]+)/);
-  return <>{parts.map((part, index) => (index % 2 ? <Command key={index} text={part.trim()} /> : <Told key={index} text={part} />))}</>;
+  return <>{parts.map((part, index) => (index % 2 ? <Command key={index} text={part.trim()} /> : <Told key={index} text={part} begins={begins && index === 0} />))}</>;
 }
 
 /** A long text in a box of its own. */
@@ -192,12 +192,12 @@ export function Refused({ error }: { error: ApiError }) {
     <div class="notice notice-fail" role="alert">
       <p>
         <strong>
-          <Told text={error.message} />
+          <Told text={error.message} begins />
         </strong>
       </p>
       {error.fix && (
         <p>
-          <Fix text={error.fix} />
+          <Fix text={error.fix} begins />
         </p>
       )}
     </div>

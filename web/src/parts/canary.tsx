@@ -88,7 +88,12 @@ export function CanaryDialog({ filter, onClose }: { filter: string; onClose: () 
                 </span>
               </li>
             ))}
-            {stopped.value && !running.value && <li>Stopped. What was not replayed is still dead.</li>}
+            {stopped.value && !running.value && (
+              <li>
+                <LevelShape level="warn" />
+                <span>Stopped. What was not replayed is still dead.</span>
+              </li>
+            )}
           </ol>
           </div>
           <p class="muted">

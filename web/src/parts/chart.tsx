@@ -61,6 +61,8 @@ function upTo(highest: number, step: number): number[] {
   return found;
 }
 
+const axisLength = (milliseconds: number) => format.axisDuration(milliseconds / 1000);
+
 interface Scale {
   x: (at: number) => number;
   y: (value: number) => number;
@@ -123,7 +125,7 @@ export function Chart({ title, id, series, lines, show, steps: stepsTo = ticks }
       >
         {width.value > 0 && (
           <svg width={width.value} height={HEIGHT} role="img" aria-label={`${title}. ${summary(points, lines, show)}`}>
-            <Axes steps={steps} show={show} scale={scale} from={from} until={until} width={width.value} />
+            <Axes steps={steps} show={stepsTo === timeSteps ? axisLength : format.axisNumber} scale={scale} from={from} until={until} width={width.value} />
             {isEmpty && (
               <text class="chart-empty" x={LEFT + inner / 2} y={HEIGHT / 2}>
                 {points.length === 0 ? "No worker was running" : "Nothing was measured"}
@@ -133,7 +135,7 @@ export function Chart({ title, id, series, lines, show, steps: stepsTo = ticks }
             {lines.map((line) => (
               <Drawn key={line.name} line={line} points={points} scale={scale} />
             ))}
-            <Markers markers={series.markers} scale={scale} />
+            <Markers markers={series.markers} scale={scale} width={width.value} />
             {shown && pointed.value !== null && (
               <line class="crosshair" x1={scale.x(instant(shown.at))} x2={scale.x(instant(shown.at))} y1={TOP} y2={HEIGHT - BOTTOM} />
             )}
@@ -231,17 +233,21 @@ function Gaps({ points, scale }: { points: PointView[]; scale: Scale }) {
   );
 }
 
-function Markers({ markers, scale }: { markers: MarkerView[]; scale: Scale }) {
+function Markers({ markers, scale, width }: { markers: MarkerView[]; scale: Scale; width: number }) {
   return (
     <g class="markers">
-      {markers.map((marker) => (
-        <g key={marker.at + marker.build}>
-          <line x1={scale.x(instant(marker.at))} x2={scale.x(instant(marker.at))} y1={TOP - 4} y2={HEIGHT - BOTTOM} />
-          <text x={scale.x(instant(marker.at)) + 4} y={TOP - 4}>
-            {marker.build.slice(0, 12)}
-          </text>
-        </g>
-      ))}
+      {markers.map((marker) => {
+        const x = scale.x(instant(marker.at));
+        const isLate = x > width - 90; // its name stands before it, or it would leave the picture
+        return (
+          <g key={marker.at + marker.build}>
+            <line x1={x} x2={x} y1={TOP - 4} y2={HEIGHT - BOTTOM} />
+            <text x={isLate ? x - 4 : x + 4} y={TOP - 4} text-anchor={isLate ? "end" : "start"}>
+              {marker.build.slice(0, 12)}
+            </text>
+          </g>
+        );
+      })}
     </g>
   );
 }

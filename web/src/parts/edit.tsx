@@ -123,6 +123,7 @@ function Difference({ answer }: { answer: EditAnswer }) {
         />
       )}
       <p class="muted small-text">{answer.checked ? "They fit the job's signature." : "They were not compared with the job's signature, which is not known here."}</p>
+      {answer.doubt && <p class="bad">Check the names: {answer.doubt}.</p>}
     </div>
   );
 }

@@ -65,7 +65,7 @@ export function FilterBar({ filter, error, onFilter }: { filter: string; error?:
             </pre>
           )}
           <p>
-            <Told text={error.message} /> <Told text={error.fix} />
+            <Told text={error.message} begins /> <Told text={error.fix} begins />
           </p>
         </div>
       )}

@@ -52,10 +52,10 @@ function Message(toast: Toast) {
   return (
     <div key={toast.id} class={`toast toast-${toast.kind}`}>
       <p>
-        <Told text={toast.text} />
+        <Told text={toast.text} begins />
         {toast.fix && (
           <span class="toast-fix">
-            <Told text={toast.fix} />
+            <Told text={toast.fix} begins />
           </span>
         )}
       </p>
