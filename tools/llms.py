@@ -68,7 +68,7 @@ def _line(docs: Path, name: str, page: str) -> str:
 def first_sentence(page: str) -> str:
     """Return the first sentence below the title of a page, as plain words."""
     paragraphs = page.split("\n\n")
-    prose = next(each for each in paragraphs[1:] if each[0] not in "#|`<!-")
+    prose = next(each for each in paragraphs[1:] if each[0] not in "#|<!-" and not each.startswith("```"))
     plain = _LINK.sub(r"\1", " ".join(prose.split()))
     return _SENTENCE.split(plain)[0].rstrip(":")[:_LONGEST]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.integrations.django.running import PATIENCE
 from tests.waiting import eventually
 
-ITS_TESTS = 44
+ITS_TESTS = 46
 
 
 @pytest.mark.promise("S160")
@@ -80,12 +80,13 @@ class TestWrongSettings:
         assert "onward.E002" in printed
         assert "'NAME': 'test.sqlite3'" in printed
 
-    def test_an_unknown_alias_is_refused(self, sqlite_project):
-        process = sqlite_project.start("onward", "worker", "--alias=nowhere")
+    @pytest.mark.parametrize("words", [("worker",), ("job", "list")], ids=" ".join)
+    def test_an_unknown_alias_is_refused(self, sqlite_project, words):
+        process = sqlite_project.start("onward", *words, "--alias=secund")
         printed, _ = process.communicate(timeout=PATIENCE)
 
         assert process.returncode == 2
-        assert "no alias 'nowhere' in TASKS" in printed
+        assert "no alias 'secund' in TASKS: did you mean 'second'?" in printed
 
     def test_an_attribute_that_the_project_lacks_is_not_taken_for_missing_jobs(self, sqlite_project):
         (sqlite_project.folder / "broken_settings.py").write_text("None.nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import VERSION
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
@@ -12,7 +13,6 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from onward.app import Onward
-from onward.client.record import JobRecord
 from onward.errors import ArgumentError
 from onward.integrations.django.models import Job
 from onward.integrations.django.pages import JobPage, JobsPage, jobs_of
@@ -45,8 +45,8 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc, unused-ignore]
         self._refuse_strangers(request)
         alias, _, job_id = unquote(object_id).partition(":")
         jobs = jobs_of(alias)
-        record = None if jobs is None else _found(jobs, job_id)
-        if jobs is None or record is None:
+        page = None if jobs is None else _page(alias, jobs, job_id)
+        if jobs is None or page is None:
             raise Http404(f"there is no job {job_id} of TASKS[{alias!r}]")
         operates = request.user.has_perm("onward.operate_job")
         if request.method == "POST":
@@ -54,8 +54,8 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc, unused-ignore]
                 raise PermissionDenied
             messages.info(request, _operated(jobs, job_id, request.POST.get("act"), by=str(request.user)))
             return HttpResponseRedirect(reverse("admin:onward_job_change", args=[quote(f"{alias}:{job_id}")]))
-        page = JobPage(alias, record)
-        return self._rendered(request, "job_detail", record.job, page=page, operates=operates, **(extra_context or {}))
+        shown = {"page": page, "operates": operates, **(extra_context or {})}
+        return self._rendered(request, "job_detail", page.record.job, **shown)
 
     def _refuse_strangers(self, request: Any) -> None:
         if not self.has_view_permission(request):
@@ -63,12 +63,14 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc, unused-ignore]
 
     def _rendered(self, request: Any, template: str, title: str, **context: Any) -> Any:
         shared = {**self.admin_site.each_context(request), "title": title, "opts": self.model._meta}  # noqa: SLF001  Django's own
+        shared["crumbs_are_a_list"] = VERSION >= (6, 1)
         return TemplateResponse(request, f"onward/{template}.html", {**shared, **context})
 
 
-def _found(jobs: Onward, job_id: str) -> JobRecord | None:
+def _page(alias: str, jobs: Onward, job_id: str) -> JobPage | None:
     try:
-        return jobs.get(job_id)
+        record = jobs.get(job_id)
+        return None if record is None else JobPage(alias, record, jobs.why(job_id))
     except ArgumentError:  # it is no id
         return None
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onward.app import Onward
-from onward.client.record import JobRecord
+from onward.client.record import JobRecord, RunError
 from onward.errors import OnwardError
 from onward.integrations.django.backend import OnwardBackend
+from onward.integrations.django.results import local
 from onward.integrations.django.versions import task_backends
 from onward.job.states import State
+from onward.operate.commands import APPLICATION
+from onward.operate.why.reason import Reason
 
 __all__ = ["JobPage", "JobsPage", "aliases", "jobs_of"]
 
@@ -69,6 +72,7 @@ class JobPage:
 
     alias: str
     record: JobRecord
+    why: Reason
 
     @property
     def facts(self) -> list[tuple[str, Any]]:
@@ -76,24 +80,34 @@ class JobPage:
         record = self.record
         return [
             ("State", record.state.value),
-            ("Why", record.reason),
+            ("Why", self.why.text),
+            ("What to do", self._fix or None),
             ("Queue", record.queue),
             ("Priority", record.priority),
             ("Attempts", record.attempts),
             ("Crashes", record.crashes),
-            ("Enqueued", record.enqueued_at),
-            ("Not before", record.not_before),
-            ("Started", record.started_at),
-            ("Finished", record.finished_at),
+            ("Enqueued", local(record.enqueued_at)),
+            ("Not before", local(record.not_before)),
+            ("Started", local(record.started_at)),
+            ("Finished", local(record.finished_at)),
             ("Worker", record.owner),
             ("Arguments", json.dumps(record.payload, ensure_ascii=False, indent=2)),
             ("Result", json.dumps(record.result, ensure_ascii=False) if record.state is State.COMPLETED else None),
         ]
 
     @property
-    def can_be_retried(self) -> bool:
-        return self.record.state in _RETRIED
+    def _fix(self) -> str:
+        """What to do, with its commands as this project has them."""
+        of_alias = "" if self.alias == "default" else f"--alias {self.alias} "
+        return self.why.fix.replace(f" {APPLICATION}", "").replace("onward ", f"manage.py onward {of_alias}")
 
     @property
-    def can_be_cancelled(self) -> bool:
-        return not self.record.is_finished
+    def runs(self) -> list[RunError]:
+        """The runs that failed, the last one first."""
+        return [*reversed(self.record.errors)]
+
+    @property
+    def acts(self) -> list[tuple[str, str]]:
+        """What can be done with it now, and what the buttons say."""
+        retry = [("retry", "Retry now")] if self.record.state in _RETRIED else []
+        return retry if self.record.is_finished else [*retry, ("cancel", "Cancel")]

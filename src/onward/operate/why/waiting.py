@@ -81,7 +81,7 @@ def wrong_version(case: Case) -> Reason | None:
         return Reason(
             code="wrong_version",
             text=f"It is {case.job.state!s}, which is no state that this version knows: its record is damaged, or newer.",
-            fix="upgrade onward here; `onward health` names damaged records",
+            fix="upgrade Onward here; `onward health` names damaged records",
         )
     if not _is_parked(case):
         return None

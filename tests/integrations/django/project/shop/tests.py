@@ -5,10 +5,12 @@ from pathlib import Path
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Permission, User
+from django.contrib.staticfiles.finders import find
 from django.core.checks import run_checks
 from django.db import connection, transaction
 from django.test import Client, TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from onward import State
 from onward.integrations.django import onward_using, options, task, task_backends
@@ -475,6 +477,8 @@ class AdminPages(ShopTests):
 
         self.assertContains(page, "ValueError")
         self.assertNotContains(page, "hunter2")
+        self.assertContains(page, "gave up after 1 attempt")
+        self.assertContains(page, "manage.py onward dead canary")
         self.assertNotContains(page, "Retry now")
         self.assertEqual(self.client.get(self.page_of(result).replace(result.id, "0" * 32)).status_code, 404)
 
@@ -496,6 +500,22 @@ class AdminPages(ShopTests):
         with override_settings(ROOT_URLCONF="shop.urls_with_dashboard"):
             self.assertContains(self.client.get("/admin/onward/job/"), '<a href="/ops/">Dashboard</a>')
             self.assertContains(self.client.get("/ops/"), "<title>Onward</title>")
+
+    def test_the_pages_are_styled_by_files_and_not_in_line(self):
+        """A content security policy without `unsafe-inline` leaves them as they are."""
+        for address in ("/admin/onward/job/", self.page_of(tasks.add.enqueue(1))):
+            page = self.client.get(address).content.decode()
+            self.assertIn("onward/admin.css", page)
+            self.assertNotRegex(page.partition('id="content-main"')[2].partition("</main>")[0], "<style|style=|<script")
+        self.assertIsNotNone(find("onward/admin.css"))
+
+    def test_instants_are_in_the_zone_of_the_settings(self):
+        with override_settings(USE_TZ=False, TIME_ZONE="Asia/Kolkata"):
+            result = tasks.add.enqueue(1)
+            short, long = (date_format(result.enqueued_at, f"{size}DATETIME_FORMAT") for size in ("SHORT_", ""))
+
+            self.assertContains(self.client.get("/admin/onward/job/"), short)
+            self.assertContains(self.client.get(self.page_of(result)), long)
 
     def test_strangers_see_nothing(self):
         stranger = User.objects.create_user("stranger", password="x", is_staff=True)

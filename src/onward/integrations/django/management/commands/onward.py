@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from argparse import REMAINDER, ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from onward.base.names import suggestion
 from onward.errors import OptionError
 from onward.integrations.replacing import command, replace_process
 
@@ -48,20 +49,15 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
             raise CommandError(f"onward {' '.join(words)} ended with {done.returncode}", returncode=done.returncode)
 
     def _command(self, words: Sequence[str]) -> list[str]:
-        own, alias = _split(words)
-        application = f"{_MODULE}:{'jobs' if alias == 'default' else alias}"
-        return command(own, application, lambda: self._queues(own, alias))
-
-    def _queues(self, words: Sequence[str], alias: str) -> list[str]:
-        """Return the queues of QUEUES as options, unless some are named."""
         from onward.integrations.django.versions import task_backends
 
-        if any(word.startswith("--queue") for word in words):
-            return []
+        own, alias = _split(words)
         if alias not in task_backends.settings:
-            raise OptionError(f"there is no alias {alias!r} in TASKS")
-        given = task_backends.settings[alias].get("QUEUES", ["default"])
-        return [f"--queues={','.join(map(str, given))}"] if given else []
+            raise OptionError(f"there is no alias {alias!r} in TASKS{suggestion(alias, task_backends.settings)}")
+        if not alias.isidentifier():
+            raise OptionError(f"the alias {alias!r} is no name of Python, which commands need: rename it in TASKS")
+        application = f"{_MODULE}:{'jobs' if alias == 'default' else alias}"
+        return command(own, application, lambda: _queues(own, task_backends.settings[alias]))
 
     @staticmethod
     def _environment() -> dict[str, str]:
@@ -74,6 +70,13 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
 Command = ManageOnward  # the name that manage.py looks for
 
 
+def _queues(words: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
+    """Return the queues of QUEUES as options, unless some are named."""
+    given = settings.get("QUEUES", ["default"])
+    is_said = any(word.startswith("--queue") for word in words)
+    return [f"--queues={','.join(map(str, given))}"] if given and not is_said else []
+
+
 def _split(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the words of the command, without what is for Django or for this command, and the alias."""
     own: list[str] = []
@@ -82,8 +85,6 @@ def _split(words: Sequence[str]) -> tuple[list[str], str]:
         name, equals, value = word.partition("=")
         if name == "--alias":
             alias = value if equals else next(rest, "")
-            if not alias.isidentifier():
-                raise OptionError(f"--alias {alias!r}: name an alias of TASKS")
         elif name in _DJANGOS:
             if not equals:
                 next(rest, None)
