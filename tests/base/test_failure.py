@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onward.base import failure
 from onward.base.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe, storable
+from onward.errors import JobTimeout
 
 
 def caught(function, *args):
@@ -356,3 +358,82 @@ def test_a_group_nested_without_end_can_be_described():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, TimeoutError])
 def test_what_is_not_quite_an_exception_is_described_too(kind):
     assert describe(caught(fails, "x", kind)).kind == kind.__name__
+
+
+# Failures that recur
+
+
+class Refused(Exception):
+    pass
+
+
+@pytest.mark.promise("F60")
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([ValueError, Refused, JobTimeout]),
+            st.one_of(
+                st.sampled_from(["", "no route", "postgresql://ann:hunter2@db", "x" * 5_000, "a\x00b\ud800"]), st.text()
+            ),
+        )
+    )
+)
+def test_what_was_met_before_changes_no_record(raised):
+    def record(kind, message, *, anew):
+        if anew:
+            failure._known.clear()
+        return describe(caught(fails, message, kind))
+
+    told = [record(kind, message, anew=True) for kind, message in raised]
+
+    assert [record(kind, message, anew=False) for kind, message in raised] == told
+
+
+def test_an_exception_that_recurs_has_the_same_record():
+    assert describe(caught(fails)) is describe(caught(fails))
+
+
+def test_two_ways_to_one_line_are_two_tracebacks():
+    def by_another_way():
+        fails()
+
+    first, second = describe(caught(fails)), describe(caught(by_another_way))
+
+    assert "by_another_way" not in first.traceback
+    assert "by_another_way" in second.traceback
+
+
+def test_a_cause_is_told_where_the_same_exception_came_without_one():
+    def handler(cause):
+        raise ValueError("x") from cause
+
+    assert "OSError" not in describe(caught(handler, None)).traceback
+    assert "OSError: no route" in describe(caught(handler, OSError("no route"))).traceback
+
+
+@pytest.mark.promise("F60")
+def test_classes_and_code_that_come_and_go_are_told_apart():
+    for number in range(300):
+        scope = {}
+        exec(f"class Error{number}(Exception): pass\ndef f{number}(): raise Error{number}('x')", scope)
+        told = describe(caught(scope[f"f{number}"]))
+
+        assert told.kind.endswith(f"Error{number}")
+        assert f"in f{number}\n" in told.traceback
+
+
+def test_no_credential_is_remembered():
+    failure._known.clear()
+    describe(caught(fails, "postgresql://ann:hunter2@db"))
+
+    assert failure._known
+    assert "hunter2" not in repr(failure._known)
+
+
+def test_places_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(failure, "_KNOWN", 3)
+    failure._known.clear()
+    for depth in range(9):
+        describe(caught(recurses, depth))
+
+    assert len(failure._known) <= 3

@@ -10,13 +10,15 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import msgspec
 
 from onward.base.credentials import without_credentials
-from onward.base.fingerprint import of_error, of_text
+from onward.base.fingerprint import of_error, of_place, of_text
 from onward.base.wording import counted
 
 __all__ = [
@@ -40,6 +42,8 @@ TRACEBACK_LIMIT = 16_384
 _FRAMES = 12
 _CHAIN = 4
 _PLACES = 2_048  # lines of code that are remembered
+_KNOWN = 128  # places at which exceptions were raised, with the newest of each
+_DEEPEST = 100  # numbers that name such a place: two for each frame
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -53,9 +57,75 @@ class Failure(msgspec.Struct, frozen=True):
 
 def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
     """Make the record of an exception.  ``scrub`` masks secrets in its texts, before they are cut."""
+    if scrub is without_credentials and (place := _place_of(error)) is not None:
+        with suppress(BaseException):  # its text may be code of the user's
+            return _described_at(place, error, _plain(str(error)))
     said, kind = _said(error, scrub), kind_of(error, scrub)
     message = storable(said)
     return Failure(kind, message, _traceback(error, said, scrub), of_error(error, kind, message))
+
+
+class _Known(NamedTuple):
+    """What exceptions of one class from one place have in common, and the newest of them."""
+
+    kind: str
+    frames: str
+    fingerprint: str  # "": the message counts
+    alive: tuple[object, ...]  # the class and the code whose ids name the place: no others get these ids
+    text: str | None  # of the newest; None: it is not remembered
+    failure: Failure
+
+
+_Place = tuple[int, ...]
+_known: dict[_Place, _Known] = {}
+
+
+def _place_of(error: BaseException) -> _Place | None:
+    """Return numbers that name the class of an exception and the way to it; None if it is told with others, or deep."""
+    place: list[int] = [id(type(error))]
+    try:
+        if _is_linked(error):
+            return None
+        entry = error.__traceback__
+        while entry is not None:
+            place += (id(entry.tb_frame.f_code), entry.tb_lasti)
+            if len(place) > _DEEPEST:
+                return None
+            entry = entry.tb_next
+    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's
+        return None
+    return tuple(place)
+
+
+def _described_at(place: _Place, error: BaseException, text: str) -> Failure:
+    """Make the record of an exception that nothing else led to; of one that was met before, only what its text changes."""
+    known = _known.get(place)
+    if known is not None and known.text == text:
+        return known.failure
+    said = without_credentials(text)
+    if known is None:
+        kind = kind_of(error)
+        common = kind, _frames(error.__traceback__, without_credentials), of_place(error, kind), _alive(error)
+    else:
+        common = known[:4]
+    kind, frames, fingerprint, _ = common
+    message = storable(said)
+    traceback = storable(_ended(frames, kind, said, "", TRACEBACK_LIMIT), TRACEBACK_LIMIT)
+    failure = Failure(kind, message, traceback, fingerprint or of_text(kind, message))
+    if known is None and len(_known) >= _KNOWN:
+        _known.clear()
+    remembered = said if said == text and len(said) <= MESSAGE_LIMIT else None  # no credentials, and nothing huge
+    _known[place] = _Known(*common, remembered, failure)
+    return failure
+
+
+def _alive(error: BaseException) -> tuple[object, ...]:
+    kept: list[object] = [type(error)]
+    entry = error.__traceback__
+    while entry is not None:
+        kept.append(entry.tb_frame.f_code)
+        entry = entry.tb_next
+    return tuple(kept)
 
 
 def describe_behind(error: BaseException, cause: BaseException, scrub: Scrub) -> Failure:
@@ -155,9 +225,24 @@ def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
     for link, joint in reversed(links):
-        end = f"{kind_of(link, scrub)}: {storable(said if link is error else _said(link, scrub), 1_000)}\n{joint}"
-        parts += [_frames(link.__traceback__, scrub)[len(end) - room :], end]
+        frames, told = _frames(link.__traceback__, scrub), said if link is error else _said(link, scrub)
+        parts.append(_ended(frames, kind_of(link, scrub), told, joint, room))
     return "".join(parts)
+
+
+def _ended(frames: str, kind: str, said: str, joint: str, room: int) -> str:
+    """Put the line of an exception, and what leads to the next, behind its frames."""
+    end = f"{kind}: {storable(said, 1_000)}\n{joint}"
+    return frames[len(end) - room :] + end
+
+
+def _is_linked(error: BaseException) -> bool:
+    """Return whether another exception is told with it."""
+    return (
+        error.__cause__ is not None
+        or (error.__context__ is not None and not error.__suppress_context__)
+        or issubclass(type(error), BaseExceptionGroup)
+    )
 
 
 def _links(error: BaseException) -> list[tuple[BaseException, str]]:

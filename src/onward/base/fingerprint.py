@@ -15,7 +15,17 @@ from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["CRASHED", "REFUSED", "REJECTED", "UNEXPLAINED", "UNKNOWN", "of_error", "of_text", "without_text"]
+__all__ = [
+    "CRASHED",
+    "REFUSED",
+    "REJECTED",
+    "UNEXPLAINED",
+    "UNKNOWN",
+    "of_error",
+    "of_place",
+    "of_text",
+    "without_text",
+]
 
 # Words in place of digits: why a job is dead that no code of the user's has failed.
 CRASHED = "crashed"  # its process died
@@ -33,7 +43,12 @@ Place = tuple[str, str]  # a file below its root, and a function
 
 
 def of_error(error: BaseException, kind: str, message: str) -> str:
-    """Return the fingerprint of an exception, whose class and message are given as they are stored.  Never raises.
+    """Return the fingerprint of an exception, whose class and message are given as they are stored.  Never raises."""
+    return of_place(error, kind) or of_text(kind, message)
+
+
+def of_place(error: BaseException, kind: str) -> str:
+    """Return the fingerprint of an exception by where it was raised; empty if its message counts.  Never raises.
 
     The message counts for an exception whose place says nothing: a class with ``told_by_its_message``, such as a time-out,
     which is raised wherever the handler happens to be.
@@ -42,7 +57,7 @@ def of_error(error: BaseException, kind: str, message: str) -> str:
         places = [] if getattr(type(error), "told_by_its_message", False) is True else _places(error.__traceback__)
     except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's
         places = []
-    return _digest(kind, *(part for place in places for part in place)) if places else of_text(kind, message)
+    return _digest(kind, *(part for place in places for part in place)) if places else ""
 
 
 def of_text(kind: str, message: str) -> str:
