@@ -16,7 +16,7 @@ PROOF = {"max_examples": 4_000, "stateful_step_count": 60}
 @pytest.mark.timeout(3_600)
 @pytest.mark.promise("S128")
 def test_the_redis_backend_does_what_the_model_does(redis, report, monkeypatch):
-    # Or after one unusual turn, which nearly every story begins with, none of the others would try the script for usual ones.
+    # Or nearly no turn of a story would try the script for usual ones: the first unusual one is followed by whole ones.
     monkeypatch.setattr(backend, "_WHOLE_TURNS", 0)
 
     def new_store(clock):

@@ -1,13 +1,10 @@
 """The script for usual turns: it answers and writes what the script for all of them does, or nothing."""
 
-import random
-
 import pytest
 
 from onward.backend import Claim, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import (
-    SETTLEMENTS,
     a_failure,
     a_lease,
     a_session,
@@ -18,16 +15,9 @@ from onward.testing.contract.builders import (
 )
 from onward.testing.contract.lanes import a_limit, declare, in_lane
 from tests.backends.redis.test_limits import commands
+from tests.backends.turn_stories import a_story, told
 
-QUEUES = ("default", "mail", "a queue with a name of more than 31 bytes")
 WHOLE = 10**9  # turns
-ODD = [
-    {"delay": 5.0},
-    {"unique_key": "k"},
-    {"single_instance": "s"},
-    {"payload": "long " * 200},
-    {"priority": 7},
-]
 
 
 def scripts(raw, call):
@@ -53,62 +43,9 @@ def contents(raw):
     return found
 
 
-def a_story(seed):
-    """Steps that a worker and others make: nearly all usual ones, and now and then any other."""
-    chance, steps = random.Random(seed), []
-    for _ in range(60):
-        odd = chance.random() < 0.15
-        options = chance.choice(ODD) if odd else {}
-        steps.append(
-            (
-                [an_envelope(queue=chance.choice(QUEUES), **options) for _ in range(chance.randrange(4))],
-                [chance.random() for _ in range(3)],
-                chance.randrange(5),
-                chance.choice([QUEUES, QUEUES[:1], QUEUES[::-1], (*QUEUES, *QUEUES)]),
-                chance.choice([*SETTLEMENTS, "at once", "stale", "forgets"]) if chance.random() < 0.2 else "ack",
-                chance.choice(["pause", "resume", "cancel", "wait"]) if chance.random() < 0.1 else None,
-            )
-        )
-    return steps
-
-
-def settled(how, lease):
-    if how == "at once":
-        return Settlement.nack(lease, 0, failure=a_failure())
-    if how == "forgets":
-        return Settlement.ack(lease, keep=False)
-    return Settlement.ack(lease) if how in ("ack", "stale") else SETTLEMENTS[how](lease)
-
-
-def told(backend, clock, story):
-    """What a worker is answered, step by step."""
-    backend.open_session(a_session(lease_for=10**6))
-    held, old, answers = [], [], []
-    for envelopes, chances, limit, queues, how, other in story:
-        if envelopes:
-            backend.enqueue(envelopes)
-        if other == "pause":
-            backend.pause("mail")
-        elif other == "resume":
-            backend.pause("mail", paused=False)
-        elif other == "cancel" and held:
-            backend.cancel([held[0].envelope.id], "enough")
-        elif other == "wait":
-            clock.advance(100)
-        ends = [lease for lease, chance in zip(held, chances, strict=False) if chance < 0.8]
-        settlements = [settled(how if at == 0 else "ack", lease) for at, lease in enumerate(ends)]
-        if how == "stale" and old:
-            settlements.append(Settlement.ack(old[0]))
-        result = backend.turn(a_turn(*settlements, claim=Claim(queues=queues, limit=limit) if limit else None))
-        answers.append(result)
-        held = [lease for lease in held if lease not in ends] + result.leases
-        old += ends
-    return answers
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clock, seed):
-    story, start = a_story(seed), clock.now()
+    story, start = a_story(seed, clock.micros()), clock.now()
     usual, whole = open_backend(), open_backend()
     whole._whole_turns = WHOLE
 

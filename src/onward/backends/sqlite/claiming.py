@@ -7,7 +7,6 @@ walk chooses among them (`onward.backends.sqlite.lanes`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -159,8 +158,23 @@ def _candidates(
     """
     if not seen.queues.isdisjoint(queues):
         return None
-    if len(queues) > 1 and not claim.at_most and (together := _candidates_of(tx, claim, queues, released, promoted)):
-        return together.jobs
+    if len(queues) > 1 and not claim.at_most:
+        together = _all_at_once(tx, claim, queues, released, promoted)
+        if together is not None:
+            return together
+    return _queue_by_queue(tx, claim, queues, released, seen, promoted=promoted)
+
+
+def _queue_by_queue(
+    tx: Transaction,
+    claim: Claim,
+    queues: Sequence[str],
+    released: frozenset[str],
+    seen: LanesSeen,
+    *,
+    promoted: set[str],
+) -> list[_Job] | None:
+    """Return what `_candidates` does."""
     chosen: list[_Job] = []
     for number, queue in enumerate(queues, start=1):
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
@@ -188,15 +202,9 @@ def _candidates(
     return chosen
 
 
-class _Together(NamedTuple):
-    """Jobs that were found by one statement."""
-
-    jobs: list[_Job]
-
-
-def _candidates_of(
+def _all_at_once(
     tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str], promoted: set[str]
-) -> _Together | None:
+) -> list[_Job] | None:
     """Return the jobs to claim from several queues, by few statements; None if lanes or a limit decide in any of them."""
     names = as_json(queues)
     out_of_line = tx.rows("queues_out_of_line", (names, tx.now))
@@ -217,7 +225,7 @@ def _candidates_of(
         jobs = [job for job in jobs if job.id not in released]
     suspect = next((place for place, job in enumerate(jobs[: claim.limit]) if job.crashes), None)
     tx.wakes = tx.wakes or suspect is not None or len(jobs) > claim.limit
-    return _Together(jobs[: claim.limit] if suspect is None else jobs[:suspect] or jobs[:1])
+    return jobs[: claim.limit] if suspect is None else jobs[:suspect] or jobs[:1]
 
 
 def _first(tx: Transaction, queue: str, count: int, most_promoted: int) -> list[_Job] | None:

@@ -77,7 +77,8 @@ class RunningContract:
         letters = [an_envelope(queue="failed"), an_envelope(queue="failed", single_instance=True)]
 
         for letter in letters:
-            lease = turn(backend, Settlement.abandon(lease, "gave up", dead_letter=letter), queues=("default", "failed")).leases[0]
+            died = Settlement.abandon(lease, "gave up", dead_letter=letter)
+            (lease,) = turn(backend, died, queues=("failed", "default")).leases
             assert lease.envelope.id == letter.id
 
     def test_a_dead_session_gives_its_slots_back_when_it_is_reaped_and_not_before(self, backend, clock):
