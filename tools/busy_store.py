@@ -30,6 +30,7 @@ class Seen(NamedTuple):
     done: str
     retried: str  # waits for its third run
     dead: str  # one of six that died of the same
+    group: str  # these six: the job and the fingerprint
     editable: str  # dead because an argument is missing
     crashed: str
     cancelled: str
@@ -156,9 +157,10 @@ def _ended(shop: Shop, clock: FakeClock) -> dict[str, str]:
     cancelled.cancel("the order was called off", by="ada")
     shop.catalogue("spring-catalogue")
     jobs.drain("photos")
+    (fingerprint,) = {error.fingerprint for error in jobs.get(dead.id).errors}
     return {
-        "done": done.id, "dead": dead.id, "editable": editable.id, "crashed": crashed.id, "retried": retried.id,
-        "cancelled": cancelled.id,
+        "done": done.id, "dead": dead.id, "group": f"pay_out/{fingerprint}", "editable": editable.id,
+        "crashed": crashed.id, "retried": retried.id, "cancelled": cancelled.id,
     }  # fmt: skip
 
 

@@ -51,6 +51,8 @@ def pages(seen: Seen | None) -> dict[str, str]:
     if seen is not None:
         paths |= {
             "queue": "queues/letters",
+            "group": f"dead/{seen.group}",
+            "schedule": "schedules/nightly-stock",
             "job-dead": f"jobs/{seen.dead}",
             "job-due": f"jobs/{seen.due}",
             "job-running": f"jobs/{seen.running}",

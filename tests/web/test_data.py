@@ -1,10 +1,13 @@
 """What leaves the server: no secret, and whatever a job holds as text."""
 
 import json
+import platform
+from datetime import timedelta
 
 import pytest
 
 from onward import Onward, Secret
+from onward.backend import Claim, Session, Turn
 from onward.web import Dashboard, Token
 from tests.web.asking import CANARY, PEOPLE, Client, every_get, fill
 
@@ -112,3 +115,15 @@ def test_large_integers_stay_exact(jobs, ask):
 
     assert json.loads(answer["arguments"])["number"] == json.loads(answer["result"]) == 2**62 + 1
     assert isinstance(answer["result"], str)
+
+
+@pytest.mark.parametrize("host", [platform.node(), "host-7"])
+def test_a_stack_is_offered_on_the_machine_that_has_it(jobs, ask, host):
+    job_id = jobs.enqueue("count", queue="stock").id
+    jobs.backend.open_session(Session(owner="one", lease_for=timedelta(hours=1), host=host, pid=4242, version="0"))
+    jobs.backend.turn(Turn(owner="one", claim=Claim(queues=("stock",), limit=1)))
+
+    (stack,) = [act for act in ask.get(f"jobs/{job_id}")["acts"] if act["act"] == "stack"]
+
+    there = f"it runs on host-7: there, `onward job stack {job_id}` shows it"
+    assert (stack["possible"], stack["reason"]) == ((False, there) if host == "host-7" else (True, ""))

@@ -21,8 +21,10 @@ def paths(seen):
     return {
         **PLAIN,
         "queue": "queues/letters",
+        "group": f"dead/{seen.group}",
+        "schedule": "schedules/nightly-stock",
         "flow": f"flows/{seen.flow}",
-        **{f"job {name}": f"jobs/{job}" for name, job in seen._asdict().items() if name != "flow"},
+        **{f"job {name}": f"jobs/{job}" for name, job in seen._asdict().items() if name not in ("group", "flow")},
     }
 
 

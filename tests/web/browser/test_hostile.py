@@ -3,9 +3,12 @@
 A dialog, a report of the content policy or of Trusted Types, an error on the console: each fails the test (`watched`).
 """
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
+from onward import State
 from tests.web.browser import hostile_store
 from tests.web.browser.pages import PLAIN, shown
 from tests.web.browser.serving import served
@@ -55,6 +58,8 @@ def test_no_text_becomes_markup_on_any_page(page, dashboard, hostile):
         "queues/mail",
         "queues/later",
         f"flows/{flow}",
+        *(f"dead/{group.job}/{group.fingerprint}" for group in groups),
+        "schedules/hostile",
         *details,
         f"jobs?filter={groups[0].job}",
     ]:
@@ -62,9 +67,30 @@ def test_no_text_becomes_markup_on_any_page(page, dashboard, hostile):
         assert page.locator(INJECTED).count() == 0, path
         seen[path] = page.locator("body").inner_text()
 
-    for path in (f"jobs/{ids[0]}", f"jobs/{ids[-1]}", "audit", "workers", "dead"):
+    for path in (f"jobs/{ids[0]}", f"jobs/{ids[-1]}", "audit", "workers", "dead", "schedules/hostile"):
         assert hostile_store.MARK in seen[path], path
     assert "<img src=x onerror=" in seen[f"jobs/{ids[0]}"]
+
+
+@pytest.mark.promise("S141")
+def test_no_text_becomes_markup_in_a_dialog(page, dashboard, hostile):
+    ids, _ = hostile
+    failed = next(job for job in ids if dashboard.jobs.get(job).state is State.DISCARDED)
+    dialog = page.get_by_role("dialog")
+    shown(page, dashboard, "jobs?filter=state:dead job:fails")
+    page.get_by_role("button", name="Replay all…").click()
+    dialog.get_by_text("Some of them").click()
+    expect(dialog.get_by_role("table")).to_contain_text(hostile_store.MARK)
+    assert page.locator(INJECTED).count() == 0
+
+    shown(page, dashboard, f"jobs/{failed}")
+    page.get_by_role("button", name="Edit and run again").click()
+    dialog.get_by_role("textbox").first.fill(json.dumps({hostile_store.EVERYTHING: 1}))
+    dialog.get_by_role("button", name="Show the difference").click()
+    expect(dialog.get_by_role("table", name="What changes")).to_contain_text("<img src=x onerror=")
+    expect(dialog.get_by_text("Check the names")).to_contain_text("and without '<img src=x onerror=")
+    assert page.locator(INJECTED).count() == 0
+    page.keyboard.press("Escape")
 
 
 @pytest.mark.promise("S141")

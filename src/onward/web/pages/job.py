@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from onward.client.auditing import AuditRecord
-from onward.client.record import JobRecord, NoteRecord, RunError
+from onward.client.record import JobRecord, NoteRecord, RunError, SessionRecord
 from onward.errors import Unsupported
 from onward.job.secrets import MASK
 from onward.job.states import FINISHED, State
@@ -31,6 +32,7 @@ def job(asked: WebCall) -> JobAnswer:
     arguments, arguments_note = arguments_of(record)
     result, result_note = result_of(record)
     retries = asked.jobs.retry_times(record)
+    session = _session(asked, record)
     return JobAnswer(
         at=datetime.now(UTC),
         job=job_row(record),
@@ -60,13 +62,13 @@ def job(asked: WebCall) -> JobAnswer:
         cancel_requested=record.cancel_requested,
         waiting_for=record.waiting_for,
         owner=record.owner,
-        worker=_worker(asked, record),
+        worker=None if session is None else f"{session.host or 'an unnamed host'}, process {session.pid}",
         flow=record.flow,
         node=record.node,
         group=_group(record),
         edited_from=_edited_from(record),
         damage=record.damage,
-        acts=list(_acts(asked, record)),
+        acts=list(_acts(asked, record, session)),
         editable=_editable(record, arguments),
         as_python=f"jobs.handle({record.id!r})",
         as_command=f"onward job show {record.id}",
@@ -118,11 +120,19 @@ def _run(error: RunError) -> RunView:
     )
 
 
-def _worker(asked: WebCall, record: JobRecord) -> str | None:
+def _session(asked: WebCall, record: JobRecord) -> SessionRecord | None:
+    """Return the worker that runs it."""
     if record.owner is None or record.state is not State.EXECUTING or not asked.can("workers"):
         return None
-    found = next((worker for worker in asked.jobs.sessions() if worker.owner == record.owner), None)
-    return None if found is None else f"{found.host or 'an unnamed host'}, process {found.pid}"
+    return next((worker for worker in asked.jobs.sessions() if worker.owner == record.owner), None)
+
+
+def _no_stack(record: JobRecord, session: SessionRecord | None) -> str:
+    if record.state is not State.EXECUTING:
+        return f"it is {record.state}: only a job that runs has a stack"
+    if session is not None and session.host != platform.node():
+        return f"it runs on {session.host or 'another host'}: there, `onward job stack {record.id}` shows it"
+    return ""
 
 
 def _group(record: JobRecord) -> str | None:
@@ -134,7 +144,7 @@ def _edited_from(record: JobRecord) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _acts(asked: WebCall, record: JobRecord) -> Iterator[ActView]:
+def _acts(asked: WebCall, record: JobRecord, session: SessionRecord | None) -> Iterator[ActView]:
     """Yield every act, and why it cannot be done: for the state of the job, or by the store."""
     state, told = record.state, f"it is {record.state}"
     needs = {
@@ -145,7 +155,7 @@ def _acts(asked: WebCall, record: JobRecord) -> Iterator[ActView]:
         else f"{told}: dead and cancelled jobs are replayed",
         "edit": "" if state is State.DISCARDED else f"{told}: only dead jobs are edited",
         "signal": "" if state not in FINISHED else f"{told}: it waits for nothing",
-        "stack": "" if state is State.EXECUTING else f"{told}: only a job that runs has a stack",
+        "stack": _no_stack(record, session),
     }
     for act, reason in needs.items():
         lacks = asked.parts.unavailable.get(act, "")
