@@ -152,8 +152,10 @@ test-3.12 test-3.13 test-3.14: test-%: ## Run the tests with that Python, where 
 		&& touch .venv-$*/.installed; } || exit 1; \
 	.venv-$*/bin/pytest -n 4 --run-again $(TESTS)
 
+# What it has kept are the files of .cache.  Its own `--clean` takes the folders away, too, also from tests that run.
 docs: setup ## Build the site into build/site (PROJECT_URL=https://...: where its links into the repository lead)
-	$(BIN)/zensical build --strict --clean
+	@rm -rf build/site && find .cache -maxdepth 1 -type f -delete
+	$(BIN)/zensical build --strict
 	$(BIN)/python -m tools.site_links
 
 # Node comes with the tools for tests, its packages from npm by their lock file.  What is built is committed: nobody else needs them.
