@@ -38,7 +38,9 @@ class Web:
 
 WRONG = """\
 from onward import Onward
+from onward.compat.celery import Celery
 
+celery = Celery("shop", set_as_current=False)
 text = "not an application"
 number = 7
 
@@ -125,6 +127,7 @@ def test_the_command_line_says_which_store(shell, shop, url, jobs, tmp_path, sou
         ("text.jobs", "text has no attribute 'jobs'"),
         ("app.text", "app.text is a str and no application"),
         ("number", "number is an int and no application"),
+        ("celery", "celery is a Celery and no application: write {module}:celery.jobs"),
         ("create", "create is a function: write {module}:create() to call it"),
         ("text()", "text is a str, which cannot be called: leave () out"),
         ("app.jobs()", "app.jobs is an application, which is not called: write {module}:app.jobs"),

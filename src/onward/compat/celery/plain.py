@@ -34,7 +34,7 @@ def plain(value: Any, what: str) -> Any:
     if isinstance(value, str | int):  # members of an enum, which Celery's JSON makes plain as well
         return value.value if hasattr(value, "value") else value
     kind = type(value).__name__
-    raise ArgumentError(f"{what}: a {kind} is no plain data: {_INSTEAD.get(kind, 'pass what it is found by, its id')}")
+    raise ArgumentError(f"{what}: {kind} is no plain data: {_INSTEAD.get(kind, 'pass what it is found by, its id')}")
 
 
 _INSTEAD = {
