@@ -7,11 +7,13 @@ from typing import Any
 
 from django.core.checks import Error, Info, Warning  # noqa: A004  Django's word
 from django.db import connections
+from django.utils.module_loading import import_string
 
+from onward.backends.opening import open_store
 from onward.errors import OnwardError
 from onward.integrations.django.applications import AliasApplication
 from onward.integrations.django.databases import MemoryDatabase, NoJobsThere, UnreadableOption
-from onward.integrations.django.versions import task_backends
+from onward.integrations.django.versions import Task, task_backends
 
 __all__ = ["check_alias", "check_when_tasks_are_stored"]
 
@@ -26,6 +28,7 @@ def _messages(application: AliasApplication) -> Iterator[Any]:
     try:
         settings = application.settings()
         application.check_options()
+        open_store(settings).close()  # the scheme and the driver; no server is reached
     except MemoryDatabase as error:
         yield Error(str(error), obj=here, id="onward.E002")
         return
@@ -48,7 +51,24 @@ def _messages(application: AliasApplication) -> Iterator[Any]:
             obj=here,
             id="onward.W001",
         )
+    yield from _of_paths(application, here)
     yield from _of_connections(here)
+
+
+def _of_paths(application: AliasApplication, here: str) -> Iterator[Any]:
+    """Tell of paths that lead to no task: what is said of them would be ignored."""
+    for path in (*application.options.get("tasks", {}), *application.options.get("aliases", {}).values()):
+        try:
+            found, why = import_string(path), ""
+        except Exception as error:  # noqa: BLE001  a module of the project may raise anything
+            found, why = None, f" ({type(error).__name__}: {error})"
+        if not isinstance(found, Task):
+            yield Warning(
+                f"OPTIONS names {path!r}, which is no task{why}",
+                hint="a task is named by its module and its function, as in 'shop.tasks.send'",
+                obj=here,
+                id="onward.W003",
+            )
 
 
 def check_when_tasks_are_stored(**_: Any) -> list[Any]:

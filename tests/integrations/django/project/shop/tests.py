@@ -391,6 +391,9 @@ class BadInput(ShopTests):
     def test_checks_name_what_is_wrong_and_the_fix(self):
         self.assertIn("default_max_retrys", self.messages(default_max_retrys=3)["onward.E003"])
         self.assertIn("OPTIONS['url']", self.messages(database="nowhere")["onward.E001"])
+        self.assertIn("postgres//x", self.messages(url="postgres//x")["onward.E003"])
+        self.assertIn("shop.tasks.ad'", self.messages(tasks={"shop.tasks.ad": {"max_retries": 1}})["onward.W003"])
+        self.assertIn("shop.models.Order", self.messages(aliases={"old.order": "shop.models.Order"})["onward.W003"])
         self.assertIn("max_retrys", self.messages(tasks={"shop.tasks.add": {"max_retrys": 1}})["onward.E003"])
         self.assertEqual(set(self.messages()), {"onward.W001", "onward.I001"})
         self.assertEqual(set(self.messages(default_max_retries=3)), {"onward.I001"})
