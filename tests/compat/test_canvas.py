@@ -33,7 +33,8 @@ def test_each_part_takes_the_result_of_the_one_before_it(add, total, jobs):
         "chord": (chord(group(add.s(i) for i in range(3)), total.s()), 6),
         "group of chains": (group(add.s(1) | add.s(2), add.s(5)) | total.s(), 10),
         "chain into group": (add.s(1) | group(add.s(1), add.s(2)), [3, 4]),
-        "group in group": (group(group(add.s(1), add.s(2)), add.s(9)), [[2, 3], 10]),
+        "group in group": (group(group(add.s(1), add.s(2)), add.s(9)), [2, 3, 10]),
+        "chord of groups": (chord(group(group(add.s(1), add.s(2)), add.s(9)), total.s()), 15),
         "by name": (signature("add", args=(1,)) | signature("add", kwargs={"y": 4}), 6),
     }
 
@@ -66,6 +67,18 @@ def test_options_stand_with_the_tasks_or_for_all(add, jobs):
     (add.s(1).set(queue="first", priority=3) | add.s(2)).apply_async(queue="rest")
 
     assert [(record.queue, record.priority) for record in jobs.list()] == [("first", 3), ("rest", 0)]
+
+
+def test_options_are_set_on_the_signature_itself(add, jobs):
+    call = add.s(1)
+    call.set(queue="first")
+    call.delay()
+
+    assert call.set(priority=3) is call
+    assert [record.queue for record in jobs.list()] == ["first"]
+    with pytest.raises(OptionError):
+        call.set(task_id="x", queue="second")
+    assert call.options == {"queue": "first", "priority": 3}
 
 
 @pytest.mark.promise("S164")

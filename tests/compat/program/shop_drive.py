@@ -70,6 +70,9 @@ def main():
         del ends[name][2:]
     ends["expired"] = ends["expired"][0]
     ends["group"] = group(add.s(i) for i in range(4))().get(timeout=PATIENCE)
+    ends["nested"] = group(group(add.s(1), add.s(2)), add.s(9))().get(timeout=PATIENCE)
+    body = chord(group(group(add.s(1), add.s(2)), add.s(9)))(unpacked.s())
+    ends["chord of groups"] = sorted(body.get(timeout=PATIENCE)[0])  # Celery has them in any order
     ends["broken chain"] = raised_by(chain(add.s(1), broken.si(), add.s(2))())
     ends["ignored"] = chain(add.s(1), total.si([1, 2]), add.s(4))().get(timeout=PATIENCE)
     ends["called"] = [add(1, 2), flaky(0)]

@@ -100,12 +100,12 @@ class Signature(CanvasPart):
         return self.task if isinstance(self.task, str) else self.task.name
 
     def set(self, immutable: bool | None = None, **options: Any) -> Signature:
-        """Return the call with further options."""
-        made = self.clone()
-        made.immutable = self.immutable if immutable is None else immutable
+        """Give the call further options, and return it."""
         check_call(self.name, options)
-        made.options |= options
-        return made
+        if immutable is not None:
+            self.immutable = immutable
+        self.options |= options
+        return self
 
     def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Signature:
         before = () if self.immutable else tuple(args)
@@ -168,10 +168,12 @@ class TaskChain(CanvasPart):
 
 
 class TaskGroup(CanvasPart):
-    """Parts that run side by side."""
+    """Parts that run side by side.  Those of a group inside of it are its own, as their results are."""
 
     def __init__(self, members: Sequence[CanvasPart]) -> None:
-        self.members = list(members)
+        self.members: list[CanvasPart] = []
+        for each in members:
+            self.members += each.members if isinstance(each, TaskGroup) else [each]
 
     def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> TaskGroup:
         return TaskGroup([each.clone(args, kwargs) for each in self.members])
