@@ -1,8 +1,10 @@
-"""The script for usual turns: it answers and writes what the script for all of them does, or nothing."""
+"""What scripts do with many usual jobs at once: it is what they do with any job, or nothing."""
 
 import pytest
 
-from onward.backend import Claim, Settlement
+from onward.backend import Claim, RanBy, Settlement
+from onward.backends.redis import turning
+from onward.base.failure import Failure
 from onward.job.states import State
 from onward.testing.contract.builders import (
     a_failure,
@@ -167,3 +169,98 @@ def test_a_retry_at_once_waits_where_no_job_of_its_queue_is_claimed(backend):
     assert job_id not in ids(result.leases)
     assert result.promoted == 0
     assert backend.get(job_id).state is State.RETRYABLE
+
+
+# Plain retries, many at once
+
+
+def a_failing_story(seed):
+    """Turns in which many runs fail; and now and then any other step."""
+    chance, steps = random.Random(seed), []
+    for _ in range(40):
+        options = chance.choice(ODD) if chance.random() < 0.1 else {}
+        steps.append(
+            (
+                [an_envelope(queue=chance.choice(QUEUES), **options) for _ in range(chance.randrange(5))],
+                [chance.choice(["retry", "retry", "retry", "later", "ack", *SETTLEMENTS, "twice"]) for _ in range(8)],
+                chance.randrange(6),
+                chance.choice([QUEUES, QUEUES[:1]]),
+                chance.choice(["pause", "resume", "cancel", "wait", "stale"]) if chance.random() < 0.3 else None,
+                chance.choice([a_failure(), Failure("é", "\n".join("long" * 30), "t" * 70_000, "")]),
+                chance.choice([None, RanBy("web", 5), RanBy("a host with a long name", 4711, "2026.11")]),
+            )
+        )
+    return steps
+
+
+def ends(how, lease, failure, by):
+    if how == "retry":
+        return [Settlement.nack(lease, 0, failure=failure, duration_ms=7, by=by)]
+    if how == "later":
+        return [Settlement.nack(lease, 2.5, failure=failure, duration_ms=70_000)]
+    if how == "twice":
+        return [Settlement.nack(lease, 0, failure=failure), Settlement.ack(lease)]
+    return [settled(how, lease)]
+
+
+def told_of_failures(backend, clock, story):
+    """What a worker is answered, step by step."""
+    backend.open_session(a_session(lease_for=10**6))
+    held, old, answers = [], [], []
+    for envelopes, hows, limit, queues, other, failure, by in story:
+        if envelopes:
+            backend.enqueue(envelopes)
+        if other in ("pause", "resume"):
+            backend.pause("mail", paused=other == "pause")
+        elif other == "cancel" and held:
+            backend.cancel([held[0].envelope.id], "enough")
+        elif other == "wait":
+            clock.advance(3)
+        over = held[: len(hows) - 1]
+        settlements = [each for how, lease in zip(hows, over, strict=False) for each in ends(how, lease, failure, by)]
+        if other == "stale":
+            settlements += [Settlement.nack(lease, 0, failure=failure) for lease in old[-2:]]
+        result = backend.turn(a_turn(*settlements, claim=Claim(queues=queues, limit=limit) if limit else None))
+        answers.append(result)
+        held = held[len(over) :] + result.leases
+        old += over
+    return answers
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_failed_runs_together_leave_what_each_alone_does(open_backend, raw, clock, monkeypatch, seed):
+    story, start = a_failing_story(seed), clock.now()
+    together = told_of_failures(open_backend(), clock, story)
+    found = contents(raw)
+    raw.flushall()
+    clock.set(start)
+    monkeypatch.setattr(turning, "is_plain_retry", lambda _: False)
+
+    assert told_of_failures(open_backend(), clock, story) == together
+    assert contents(raw) == found
+
+
+def test_a_failure_that_many_runs_have_in_common_travels_once(backend):
+    leases = [a_lease(backend) for _ in range(9)]
+    failed = [Settlement.nack(lease, 0, failure=SHARED) for lease in leases]
+    one, nine = (turning.Outgoing(some, "worker") for some in (failed[:1], failed))
+
+    assert one.bytes == nine.bytes
+    backend.open_session(a_session())
+    assert [each.state for each in backend.turn(a_turn(*failed)).settled] == [State.RETRYABLE] * 9
+    assert [backend.get(each.envelope.id).runs[0].failure for each in leases] == [SHARED] * 9
+
+
+SHARED = Failure("ValueError", "no route", "a long traceback", "0123456789ab")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x03", b"no record at all, but long enough to be one of them, by its bytes"])
+def test_a_failed_run_of_a_damaged_record_is_not_cut_and_joined(backend, raw, damage):
+    lease, whole = a_lease(backend), a_lease(backend)
+    raw.hset("{onward}:jobs", lease.envelope.id, raw.hget("{onward}:jobs", lease.envelope.id)[:40] + damage)
+    failed = [Settlement.nack(each, 0, failure=SHARED) for each in (lease, whole)]
+    first, second = backend.turn(a_turn(*failed)).settled
+
+    assert not first.applied
+    assert second.state is State.RETRYABLE
+    assert raw.hget("{onward}:runs:" + lease.envelope.id, "1") is None

@@ -142,7 +142,16 @@ class RedisBackend(
             if made is not None:
                 return made
         steered = (claim.begins, self._places.of(claim.queues), random.getrandbits(31))
-        given = (owner, outgoing.others, claim.queues, claim.limit, claim.at_most, *outgoing.acked, *steered)
+        given = (
+            owner,
+            outgoing.others,
+            claim.queues,
+            claim.limit,
+            claim.at_most,
+            *outgoing.acked,
+            *steered,
+            outgoing.retried,
+        )
         answer = self._run("turn", self._now(), *given, beside=outgoing.bytes)
         settled = outgoing.settled(answer[1], answer[2])
         if not answer[0]:

@@ -1,7 +1,7 @@
 """The data of a turn between Python and its script: settlements out, leases in.
 
-Nearly all settlements are plain successes, and nearly all leases are of jobs that were never claimed before: this module
-recognises both and encodes or decodes them faster.
+Nearly all settlements are plain successes or failures that are tried again, and nearly all leases are of jobs that were never
+claimed before: this module recognises these and encodes or decodes them faster.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 
 from onward.backend import Lease, Settlement
 from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, picked
-from onward.backends.redis.packing import UNREADABLE, Message, fresh, packed_envelope, readable, untouched
+from onward.backends.redis.packing import UNREADABLE, Message, fresh, pack, packed_envelope, readable, untouched
 from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold
 from onward.job.settlement import GONE, LEASE_LOST, Settled, already_applied, applied
 from onward.job.states import State
 
-__all__ = ["HOLDS", "Laned", "Outgoing", "leases", "read_lanes"]
+__all__ = ["HOLDS", "Laned", "Outgoing", "is_plain_retry", "leases", "read_lanes"]
 
 HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
 _ANSWERS: dict[int, Settled] = {
@@ -31,21 +31,23 @@ _ANSWERS: dict[int, Settled] = {
     20: LEASE_LOST,
     21: GONE,
 }
-_COMPLETED = applied(State.COMPLETED)
+_COMPLETED, _RETRYABLE = applied(State.COMPLETED), applied(State.RETRYABLE)
 _MEMBER = FLAGS["IS_MEMBER"]
 Laned = tuple[str, str, int]  # the id of a lease, its lane, and for how many microseconds it was shut if it probes
 
 
 class Outgoing:
-    """The settlements of a turn.  Plain acks, nearly all of them, travel as ids and tokens."""
+    """The settlements of a turn.  Plain acks, nearly all of them, travel as ids and tokens, and plain retries as columns."""
 
-    __slots__ = ("_ids", "_places", "_size", "_tokens", "bytes", "drop", "is_usual", "others")
+    __slots__ = ("_answers", "_ids", "_places", "_plain", "_tokens", "bytes", "drop", "is_usual", "others", "retried")
 
     def __init__(self, settlements: Sequence[Settlement], owner: str) -> None:
         message = Message()
         ids: list[str] = []
         tokens: list[int] = []
         others: list[tuple[Any, ...]] = []
+        acked: list[int] = []
+        retried: list[int] = []
         places: list[int] = []
         seen: set[str] = set()  # only the first settlement of a job counts
         keep = not settlements or settlements[0].keep
@@ -53,28 +55,32 @@ class Outgoing:
         for at, each in enumerate(settlements):
             lease = each.lease
             job_id = lease.envelope.id
-            if (
-                each.move == "ack"
-                and each.result is None
-                and each.reason is None
-                and each.failure is None
-                and each.gate is None
-                and each.keep is keep
-                and lease.owner == owner
-                and job_id not in seen
-            ):
-                ids.append(job_id)
-                tokens.append(lease.token)
-                members = members or lease.member
+            if each.gate is not None or lease.owner != owner or job_id in seen:
+                is_plain = False
+            elif each.move == "ack":
+                is_plain = each.result is None and each.reason is None and each.failure is None and each.keep is keep
             else:
+                is_plain = is_plain_retry(each)
+            seen.add(job_id)
+            if not is_plain:
                 others.append(_packed(each, owner, message))
                 places.append(at)
-            seen.add(job_id)
+            elif each.move == "ack":
+                ids.append(job_id)
+                tokens.append(lease.token)
+                acked.append(at)
+                members = members or lease.member
+            else:
+                retried.append(at)
         self.others = others
-        self.is_usual = not others and not members
+        self.is_usual = not others and not members and not retried
         self.drop = not keep
+        self.retried = _columns([settlements[at] for at in retried], message)
         self.bytes = message.bytes
-        self._ids, self._tokens, self._places, self._size = ids, tokens, places, len(settlements)
+        self._ids, self._tokens, self._places, self._plain = ids, tokens, places, acked + retried
+        self._answers = [_COMPLETED] * len(settlements)
+        for at in retried:
+            self._answers[at] = _RETRYABLE
 
     @property
     def acked(self) -> tuple[list[str], list[int], bool]:
@@ -82,19 +88,53 @@ class Outgoing:
 
     def completed(self) -> list[Settled]:
         """Return the answers of settlements that were all applied."""
-        return [_COMPLETED] * self._size
+        return self._answers
 
-    def settled(self, others: bytes, not_completed: bytes) -> list[Settled]:
+    def settled(self, others: bytes, not_applied: bytes) -> list[Settled]:
         """Return the answers, in the order of the settlements."""
-        settled = [_COMPLETED] * self._size
         for at, number in zip(self._places, _numbers(others), strict=True):
-            settled[at] = _ANSWERS[number]
-        if exceptions := _exceptions(not_completed):
-            elsewhere = set(self._places)
-            plain = [at for at in range(self._size) if at not in elsewhere]
-            for at, number in exceptions:
-                settled[plain[at]] = _ANSWERS[number]
-        return settled
+            self._answers[at] = _ANSWERS[number]
+        for at, number in _exceptions(not_applied):
+            self._answers[self._plain[at]] = _ANSWERS[number]
+        return self._answers
+
+
+def is_plain_retry(settlement: Settlement) -> bool:
+    """Return whether a settlement is that of a failed run, with its record and with nothing else."""
+    return (
+        settlement.move == "nack"
+        and settlement.ran
+        and settlement.failure is not None
+        and settlement.spent is None
+        and settlement.dead_letter is None
+    )
+
+
+def _columns(retries: Sequence[Settlement], message: Message) -> tuple[list[Any], ...]:
+    """Return the argument of the script for plain retries.  Of failures that many have in common, the text travels once."""
+    places: dict[tuple[int, int], int] = {}
+    failures = []
+    for each in retries:
+        key = id(each.failure), id(each.by)
+        place = places.get(key)
+        if place is None:
+            failure, by = each.failure, "" if each.by is None else each.by.encoded()
+            assert failure is not None
+            place = places[key] = message.beside(_items(failure.kind, failure.message, failure.traceback))
+            message.bytes.append(_items(failure.fingerprint, by))  # in the next place
+        failures.append(place)
+    return (
+        [each.lease.envelope.id for each in retries],
+        [each.lease.token for each in retries],
+        [round(each.delay * SECOND) for each in retries],
+        [each.duration_ms for each in retries],
+        failures,
+    )
+
+
+def _items(*texts: str) -> bytes:
+    """Return texts as they stand in a packed array."""
+    return pack(texts)[1:]
 
 
 def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:

@@ -1,8 +1,10 @@
--- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling, usual, adding, limits, walking
+-- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, graph, looking, notes, holds, settling, usual, retrying, adding, limits, walking
 -- Settle, promote what is due, claim.
--- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
+-- Plain acks, nearly all there are, come as ids and tokens, and plain retries as lists of what each has; of these only those
+-- are answered that were not completed, or not put back.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 local acked, tokens, drop = A[7], A[8], A[9]
+retries.given = A[13]
 is_lenient = true  -- what others have settled is written before what is due is looked at
 
 local function as_settlement(at) return {acked[at], tokens[at], true, 'ack', true, nil, drop} end
@@ -12,6 +14,7 @@ local answers, others = {}, {}
 if not expires_at or redis.call('HEXISTS', P .. 'sessions', owner) == 0 then
   for at, settlement in ipairs(settlements) do answers[at] = classify(settlement) end
   for at = 1, #acked do others[at] = {at - 1, classify(as_settlement(at))} end
+  for at = 1, #retries.given[retries.IDS] do others[#acked + at] = {#acked + at - 1, classify(retries.settlement(at))} end
   return {0, cmsgpack.pack(answers), cmsgpack.pack(others)}
 end
 
@@ -47,7 +50,7 @@ end
 local function settle_all()
   local ids, unusual, rest, seen = {}, {}, {}, {}
   for at, settlement in ipairs(settlements) do ids[at] = settlement[S.ID] end
-  if #ids > 0 and limit > 0 then
+  if #ids + #retries.given[retries.IDS] > 0 and limit > 0 then
     for _, queue in ipairs(queues) do promotes[queue] = redis.call('SISMEMBER', P .. 'paused', queue) == 0 end
   end
   load(ids)
@@ -65,6 +68,7 @@ local function settle_all()
       end
     end
   end
+  local unusually_failed, write_retried = retries.gather(owner, now, seen)
   for at, settlement in ipairs(settlements) do
     local id = settlement[S.ID]
     if settlement[S.MOVE] == 'ack' and settlement[S.OWN] and not settlement[S.REASON] and not settlement[S.FAILURE]
@@ -77,9 +81,14 @@ local function settle_all()
     seen[id] = true
   end
   write()
+  write_retried()
   for _, at in ipairs(unusual) do
     local answer = settle_unusual(as_settlement(at))
     if answer ~= COMPLETED then others[#others + 1] = {at - 1, answer} end
+  end
+  for _, at in ipairs(unusually_failed) do
+    local answer = settle_unusual(retries.settlement(at))
+    if answer ~= RETRYABLE then others[#others + 1] = {#acked + at - 1, answer} end
   end
   for _, at in ipairs(rest) do answers[at] = settle_unusual(settlements[at]) end
   for _, over in ipairs(ended_leases) do end_holds(over[1], now, over[2]) end
@@ -209,7 +218,7 @@ end
 
 local promoted, asked, sealed_of = 0, {}, {}
 local is_whole, problem = pcall(function()
-  if #settlements + #acked > 0 then settle_all() end
+  if #settlements + #acked + #retries.given[retries.IDS] > 0 then settle_all() end
   for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do
     local record = named(id)
     if record then asked[#asked + 1] = {id, record[DELIVERY]} end
