@@ -1,7 +1,7 @@
 """The data of a turn between Python and its script: settlements out, leases in.
 
-Nearly all settlements are plain successes or failures that are tried again, and nearly all leases are of jobs that were never
-claimed before: this module recognises these and encodes or decodes them faster.
+Nearly all settlements are plain successes or failures that are tried again, and nearly all leases are of jobs that were
+never claimed before: this module recognises these and encodes or decodes them faster.
 """
 
 from __future__ import annotations
