@@ -84,7 +84,7 @@ def run(job: Job, look: Callable[[float, str], None]) -> Record:
         cores=len(os.sched_getaffinity(0)),
         versions=_versions(job.part.engine),
         figures=ledger.figures,
-        flaws={name: int(count) for name, count in ledger.flaws.items()},
+        flaws=ledger.flaws,
         errors=sorted(set(ledger.errors))[:5],
         totals=ledger.totals(job.part.engine),
     )
@@ -128,7 +128,10 @@ def _read(file: Path, job: Job) -> Ledger:
     """What it has shown; nothing if it did not come so far."""
     if not file.exists():
         return Ledger(job.part.name, {}, {}, ["it has shown nothing"])
-    return msgspec.json.decode(file.read_bytes(), type=Ledger)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Ledger)
+    except msgspec.DecodeError as error:
+        return Ledger(job.part.name, {}, {}, [f"what it has shown cannot be read: {error}"])
 
 
 def _versions(engine: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from onward.backend import Claim, Settlement
 from onward.base.clock import SECOND
 from onward.testing.contract.builders import SETTLEMENTS, a_failure, a_session, a_turn, an_envelope
 
-__all__ = ["a_story", "told"]
+__all__ = ["ODD", "QUEUES", "a_story", "settled", "told"]
 
 QUEUES = (
     "default",

@@ -24,6 +24,10 @@ class Ledger:
     errors: list[str] = field(default_factory=list)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)  # by engine: what tests have counted
 
+    def __post_init__(self) -> None:
+        # A part may say whether, and not how often.
+        object.__setattr__(self, "flaws", {name: int(count) for name, count in self.flaws.items()})
+
     @property
     def flawless(self) -> bool:
         return not self.errors and not any(self.flaws.values())

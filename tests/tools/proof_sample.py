@@ -25,14 +25,15 @@ def second(folder, scale, tell):
         other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
         (FOLDER / "other").write_text(str(other.pid))
         time.sleep(600)
-    return Ledger("second", {"jobs": 10}, {"ticks missed": int((FOLDER / "flaw").exists())})
+    return Ledger("second", {"jobs": 10}, {"ticks missed": (FOLDER / "flaw").exists()})
 
 
 def third(folder, scale, tell):
     _note("third")
     if (FOLDER / "raise").exists():
         raise RuntimeError("the server | did not start")
-    return Ledger("third", {"jobs": 5, "kills of servers": 2}, {"lost": 0})
+    name = 3 if (FOLDER / "nonsense").exists() else "third"
+    return Ledger(name, {"jobs": 5, "kills of servers": 2}, {"lost": 0})
 
 
 def _note(name):

@@ -149,7 +149,12 @@ def test_two_runs_do_not_share_their_records(proof):
 
 
 @pytest.mark.parametrize(
-    ("what", "part", "told"), [("flaw", "second", "ticks missed 1"), ("raise", "third", "the server | did not start")]
+    ("what", "part", "told"),
+    [
+        ("flaw", "second", "ticks missed 1"),
+        ("raise", "third", "the server | did not start"),
+        ("nonsense", "third", "what it has shown cannot be read"),
+    ],
 )
 def test_a_part_that_fails_is_on_the_page_and_the_others_run(proof, what, part, told):
     proof.set(what)
