@@ -10,6 +10,7 @@ from tests.servers.programs import apt_install, unavailable
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",

@@ -17,14 +17,14 @@ from tests.servers.chromium import chromium
 from tests.servers.engines import PostgresStore, RedisStore
 from tests.web.browser.serving import served
 from tests.web.browser.shared import Shared
-from tests.web.browser.watched import Watched
+from tests.web.browser.watched import Kept, Watched
 from tools.busy_store import fill
 
 expect.set_options(timeout=30_000)  # reached only when something is broken: facts come long before
 
 _FAILED = pytest.StashKey[bool]()
 _FOLDER = Path(__file__).parent
-_browsers = []  # one, while tests of this folder run
+_browsers = []  # one, while tests of this folder run, and what is kept of it between them
 _until_the_end = ExitStack()
 
 
@@ -49,8 +49,15 @@ def pytest_runtest_teardown(item, nextitem):
 def browser():
     """The browser of all modules."""
     if not _browsers:
-        _browsers.append(_until_the_end.enter_context(chromium()))
+        browser = _until_the_end.enter_context(chromium())
+        _browsers[:] = browser, Kept(browser)
     return _browsers[0]
+
+
+@pytest.fixture(scope="module")
+def kept(browser):
+    """The context that tests use one after the other."""
+    return _browsers[1]
 
 
 @pytest.fixture(autouse=True)
@@ -69,25 +76,31 @@ def serve():
 
 
 @pytest.fixture
-def visit(browser, serve, request):
-    """Open pages in a context of their own: ``visit(dashboard, color_scheme="dark")``; they are watched until the end.
+def visit(browser, kept, serve, request):
+    """Open pages of dashboards: ``visit(dashboard, color_scheme="dark")``; they are watched until the end.
 
-    They are closed before the servers are, of which they would tell.
+    ``alone``, and with options, they are in a context of their own.  They leave the servers before those end, of which
+    they would tell.
     """
-    contexts = []
+    contexts, lent = [], []
 
-    def visit(*dashboards, **options):
-        watched = Watched(browser, {each.netloc for each in dashboards}, **options)
-        contexts.append(watched)
-        return watched
+    def visit(*dashboards, alone=False, **options):
+        hosts = {each.netloc for each in dashboards}
+        if alone or options or kept.is_taken:
+            contexts.append(Watched(browser, hosts, **options))
+            return contexts[-1]
+        lent.append(kept.take(hosts))
+        return lent[-1]
 
     yield visit
     failed = request.node.stash.get(_FAILED, True)
+    for watched in [*contexts, *lent] if failed else ():
+        watched.picture(request.node.name)
     for watched in contexts:
-        if failed:
-            watched.picture(request.node.name)
         watched.close()
-    for watched in contexts:
+    if lent:
+        kept.give_back(failed=failed)
+    for watched in [*contexts, *lent]:
         watched.check()
 
 
@@ -143,10 +156,10 @@ def shared_url(filled, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shared(browser, shared_url):
+def shared(kept, shared_url):
     """What the tests of a module share that only look (`pytest.mark.only_looks`)."""
     with served(shared_url) as dashboard:
-        shared = Shared(browser, dashboard)
+        shared = Shared(kept, dashboard)
         yield shared
         shared.close()
 
@@ -162,7 +175,7 @@ def watched(request, dashboard):
     failed = request.node.stash.get(_FAILED, True)
     if failed:
         watched.picture(request.node.name)
-    shared.end(again=failed)
+    shared.end(failed=failed)
     watched.check()
 
 

@@ -1,6 +1,7 @@
 """What work costs in processor time, and how long it waited for a processor: other programs are not in it."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ def times_of(processes):
     used = waited = 0
     for process in processes:
         for thread in _threads(process):
-            for_one = (thread / "schedstat").read_text().split()
-            used, waited = used + int(for_one[0]), waited + int(for_one[1])
+            with suppress(OSError):  # it has ended meanwhile
+                for_one = (thread / "schedstat").read_text().split()
+                used, waited = used + int(for_one[0]), waited + int(for_one[1])
     return Times(used / 1e6, waited / 1e6)
 
 
@@ -34,9 +36,10 @@ def this_and_renderers():
 
 def _below(process):
     for thread in _threads(process):
-        for child in (thread / "children").read_text().split():
-            yield int(child)
-            yield from _below(int(child))
+        with suppress(OSError):
+            for child in (thread / "children").read_text().split():
+                yield int(child)
+                yield from _below(int(child))
 
 
 def _threads(process):

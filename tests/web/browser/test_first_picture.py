@@ -44,6 +44,12 @@ class Visit(NamedTuple):
 
 
 @pytest.fixture
+def watched(visit, dashboard):
+    """A context of its own, with a cache of its own."""
+    return visit(dashboard, alone=True)
+
+
+@pytest.fixture
 def visited(page, dashboard):
     """Visit the overview, whose server and files are warm."""
     letters = page.get_by_role("main").get_by_role("link", name="letters").first

@@ -34,9 +34,9 @@ def hostile(url):
 
 
 @pytest.fixture(scope="module")
-def shared(browser, url, hostile):
+def shared(kept, url, hostile):
     with served(url, title=hostile_store.TEXTS[0]) as dashboard:
-        shared = Shared(browser, dashboard)
+        shared = Shared(kept, dashboard)
         yield shared
         shared.close()
 

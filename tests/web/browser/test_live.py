@@ -106,7 +106,8 @@ def test_a_worker_is_killed_while_its_page_is_open(visit, serve, url, tmp_path):
 
 
 @pytest.mark.promise("S146")
-def test_a_hidden_page_asks_nothing(watched, dashboard):
+def test_a_hidden_page_asks_nothing(visit, dashboard):
+    watched = visit(dashboard, alone=True)
     page = watched.page()
     page.clock.install()  # the time of the page moves when the test says so
     dashboard.opened(page)

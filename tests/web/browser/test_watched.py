@@ -6,7 +6,6 @@ from onward.cli.listening import bound
 from onward.cli.web_server import WebAddress, serving
 from tests.waiting import eventually
 from tests.web.browser.serving import Served
-from tests.web.browser.watched import Watched
 
 TROUBLE = {
     "an error on the console": "<script>console.error('broken')</script>",
@@ -44,10 +43,8 @@ def site():
 
 
 @pytest.fixture
-def context(browser, site):
-    watched = Watched(browser, {site.netloc})
-    yield watched
-    watched.close()
+def context(visit, site):
+    return visit(site)
 
 
 @pytest.mark.parametrize("what", TROUBLE)

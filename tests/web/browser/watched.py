@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 SCREENS = Path("build/screens")  # below the root of the repository
+DESK = {"width": 1280, "height": 720}
 
 # Runs before any script of the page: what the policy refuses is told to the console, and counted.
 _TELLS_VIOLATIONS = """
@@ -22,6 +23,7 @@ class Watched:
         self.expected = []  # what may go wrong, as expressions
         self.requests = []
         self._hosts = hosts
+        self._left = None  # a page that nobody uses any more
         settings = {"reduced_motion": "reduce", "locale": "en-GB", "timezone_id": "UTC", **options}
         self.context = browser.new_context(**settings)
         self.context.set_default_timeout(30_000)
@@ -29,16 +31,46 @@ class Watched:
         self.context.on("request", self._asked)
 
     def page(self):
+        """Return a page: the one that an earlier test has left, or a new one."""
+        if self._left is not None:
+            page, self._left = self._left, None
+            return page
         page = self.context.new_page()
         page.on("console", self._told)
         page.on("pageerror", lambda error: self._note(f"page error: {error}"))
         page.on("dialog", self._dialog)
         return page
 
-    def forget(self):
-        """Forget all that was noted and expected."""
+    def forget(self, hosts):
+        """Forget all that was noted and expected, for a test with other servers."""
+        self._hosts = hosts
         for noted in (self.trouble, self.expected, self.requests):
             noted.clear()
+
+    def leave(self):
+        """Leave the servers: no cookie, nothing kept in the browser, one empty page as a new one is."""
+        page = self._one_page()
+        if page is not None:
+            with suppress(Exception):  # a page of no server has no storage
+                page.evaluate("localStorage.clear()")
+            page.goto("about:blank")
+            page.set_viewport_size(DESK)
+            page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        self.context.clear_cookies()
+
+    def stay(self):
+        """Let the next test have the page as it is."""
+        self._one_page()
+
+    def is_at(self, url):
+        """Return whether the page that is left is one of a server."""
+        return self._left is not None and self._left.url.startswith(url)
+
+    def _one_page(self):
+        self._left, *others = [*self.context.pages, None][:1] + self.context.pages[1:]
+        for other in others:
+            other.close()
+        return self._left
 
     def close(self):
         self.context.close()
@@ -70,3 +102,41 @@ class Watched:
 
     def _note(self, text):
         self.trouble.append(text)
+
+
+class Kept:
+    """The context that most tests use, one after the other: a new one takes a second of processor time."""
+
+    def __init__(self, browser):
+        self._browser = browser
+        self._watched = None
+        self.is_taken = False
+
+    def take(self, hosts, at=None):
+        """Return the context, without anything of an earlier test; ``at``: its page may be at this address already."""
+        if self._watched is None:
+            self._watched = Watched(self._browser, hosts)
+        elif at is None or not self._watched.is_at(at):
+            self._watched.leave()
+        self._watched.forget(hosts)
+        self.is_taken = True
+        return self._watched
+
+    def give_back(self, *, failed, stay=False):
+        """End a test; ``stay``: its server stays, so the page does, too."""
+        self.is_taken = False
+        if failed:
+            self.close()
+        elif stay:
+            self._watched.stay()
+        else:
+            self._watched.leave()
+
+    def leave(self):
+        if self._watched is not None and not self.is_taken:
+            self._watched.leave()
+
+    def close(self):
+        if self._watched is not None:
+            self._watched.close()
+            self._watched = None
