@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+from django import VERSION
 from django.conf import settings
 from django.db import transaction
 
+from onward import Fixed
 from onward.integrations.django import options, task
 from shop.models import Order
 
@@ -33,6 +35,13 @@ async def awrite(label):
 @task
 def patient():
     raise KeyError("try again")
+
+
+if VERSION[:2] != (6, 0):  # the one whose @task takes no further words
+
+    @task(max_attempts=3, backoff=Fixed(0), timeout="30s")
+    def stubborn():
+        raise ConnectionError
 
 
 @task

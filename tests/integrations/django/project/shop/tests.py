@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock, skipIf
 
 from asgiref.sync import async_to_sync
+from django import VERSION
 from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles.finders import find
 from django.core.checks import run_checks
@@ -197,6 +199,17 @@ class Results(ShopTests):
         self.assertEqual((result.attempts, len(set(result.worker_ids))), (3, 1))
         self.assertLessEqual(result.enqueued_at, result.started_at)
         self.assertLess(result.started_at, result.last_attempted_at)
+
+    @skipIf(VERSION[:2] == (6, 0), "its @task takes no further words")
+    def test_attempts_backoff_and_time_out_in_djangos_words(self):
+        result = tasks.stubborn.enqueue()
+        while self.jobs.drain():
+            pass
+
+        result.refresh()
+        self.assertEqual((result.status, result.attempts), (TaskResultStatus.FAILED, 3))
+        definition = self.jobs.client.letters.registry.find("shop.tasks.stubborn").definition
+        self.assertEqual((definition.max_retries, definition.timeout), (2, 30.0))
 
     def test_what_has_no_json_form_fails_the_run(self):
         result = tasks.returns_an_object.enqueue()
@@ -400,6 +413,11 @@ class BadInput(ShopTests):
         self.assertIn("roll back with them", self.messages()["onward.I001"])
         self.assertIn("after its commit", self.messages(url="sqlite:///x.db")["onward.I001"])
         self.assertIn("at once", self.messages(url="sqlite:///x.db", on_commit=False)["onward.I001"])
+
+    def test_connections_that_are_kept_for_ever_are_told_of(self):
+        """SQLite's are files: nobody runs out of them."""
+        with mock.patch.dict(connection.settings_dict, CONN_MAX_AGE=None):
+            self.assertEqual("onward.W002" in self.messages(), connection.vendor != "sqlite")
 
 
 class Connections(ShopTests):
