@@ -12,7 +12,7 @@ import pytest
 from tests.integrations.django.running import PATIENCE
 from tests.waiting import eventually
 
-ITS_TESTS = 48
+ITS_TESTS = 49
 
 
 @pytest.mark.promise("S160")

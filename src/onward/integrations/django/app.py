@@ -1,6 +1,7 @@
 """The application of a Django project, for commands: ``onward worker onward.integrations.django.app:jobs``.
 
-`jobs` is that of the alias ``default`` of TASKS; any other name is the alias itself.  Django is set up at the first look.
+Each alias of TASKS is a name here, and `jobs` is the alias ``default`` where none is called so.  Django is set up at the
+first look.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ __all__: list[str] = []
 def __getattr__(name: str) -> Onward:
     if name.startswith("_"):
         raise AttributeError(name)
-    return _application("default" if name == "jobs" else name)
+    return _application(name)
 
 
-def _application(alias: str) -> Onward:
+def _application(name: str) -> Onward:
     import django
     from django.utils.module_loading import autodiscover_modules
 
@@ -31,6 +32,7 @@ def _application(alias: str) -> Onward:
     from onward.integrations.django.backend import OnwardBackend
     from onward.integrations.django.versions import task_backends
 
+    alias = "default" if name == "jobs" and name not in task_backends.settings else name
     if alias not in task_backends.settings:
         raise AttributeError(alias)
     backend = task_backends[alias]

@@ -6,6 +6,7 @@ from unittest import mock, skipIf
 
 from asgiref.sync import async_to_sync
 from django import VERSION
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles.finders import find
 from django.core.checks import run_checks
@@ -15,7 +16,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from onward import State
-from onward.integrations.django import onward_using, options, task, task_backends
+from onward.integrations.django import app, onward_using, options, task, task_backends
 from onward.integrations.django.versions import (
     InvalidTask,
     TaskResultDoesNotExist,
@@ -391,6 +392,12 @@ class BadInput(ShopTests):
             onward_using(tasks.add, delay=5)
         with self.assertRaisesMessage(TypeError, "below @task"):
             options(max_retries=1)(tasks.add)
+
+    def test_an_alias_may_be_called_jobs(self):
+        given = {"default": {"BACKEND": "no.such.Backend"}, "jobs": settings.TASKS["elsewhere"]}
+        with override_settings(TASKS=given):
+            self.assertIs(app.jobs, jobs_of("jobs"))
+        self.assertIs(app.jobs, jobs_of("default"))
 
     def messages(self, **options_):
         given = {"default": {"BACKEND": "onward.integrations.django.OnwardBackend", "OPTIONS": options_}}

@@ -56,8 +56,7 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
             raise OptionError(f"there is no alias {alias!r} in TASKS{suggestion(alias, task_backends.settings)}")
         if not alias.isidentifier():
             raise OptionError(f"the alias {alias!r} is no name of Python, which commands need: rename it in TASKS")
-        application = f"{_MODULE}:{'jobs' if alias == 'default' else alias}"
-        return command(own, application, lambda: _queues(own, task_backends.settings[alias]))
+        return command(own, f"{_MODULE}:{alias}", lambda: _queues(own, task_backends.settings[alias]))
 
     @staticmethod
     def _environment() -> dict[str, str]:
