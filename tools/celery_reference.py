@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from onward.compat.celery.conf import OF_CELERY, REFUSED_SETTINGS, SETTINGS
+from onward.compat.celery.conf import OF_CELERY, REFUSED_SETTINGS, SAID_ELSEWHERE, SETTINGS
 from onward.compat.celery.options import CALL_OPTIONS, REFUSED_CALL_OPTIONS, REFUSED_TASK_OPTIONS, TASK_OPTIONS
 
 PAGE = Path("docs/reference/celery.md")
@@ -32,6 +32,7 @@ SECTIONS: Sequence[tuple[str, str, Mapping[str, str]]] = (
     ("Of a call: refused", "instead", REFUSED_CALL_OPTIONS),
     ("Settings", "it is", SETTINGS),
     ("Settings: refused", "instead", REFUSED_SETTINGS),
+    ("Settings: a warning, unless tasks are left to Celery", "instead", SAID_ELSEWHERE),
 )
 
 

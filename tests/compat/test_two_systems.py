@@ -1,6 +1,7 @@
 """Celery beside Onward: which tasks and schedules are whose."""
 
 import sys
+import warnings
 
 import celery
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from onward import OptionError
 from onward.compat.celery import Task, crontab, shared_task
 from onward.compat.celery.choosing import VARIABLE
+from onward.compat.celery.conf import SAID_ELSEWHERE
+from onward.compat.celery.options import CeleryDifference
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +65,18 @@ def test_a_task_that_stays_with_celery_needs_it(app, monkeypatch):
 
     with pytest.raises(OptionError, match=f"install celery, add the task to {VARIABLE}"):
         shared_task(name="reports.daily")(lambda: None)
+
+
+@pytest.mark.promise("S164")
+@pytest.mark.parametrize("name", sorted(SAID_ELSEWHERE))
+def test_a_setting_that_counts_with_celery_alone_is_a_warning_if_nothing_is_left_there(app, monkeypatch, name):
+    monkeypatch.delenv(VARIABLE)
+    with pytest.warns(CeleryDifference, match=f"app.conf.{name} is for tasks that stay with Celery: \\w+"):
+        app.conf.update({name: 7})
+
+    monkeypatch.setenv(VARIABLE, "mail.*")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        app.conf.update({name: 8})
+
+    assert app.conf[name] == 8

@@ -11,9 +11,14 @@ from typing import Any
 from onward.base.names import matcher
 from onward.errors import OptionError
 
-__all__ = ["VARIABLE", "celery_itself", "is_onwards"]
+__all__ = ["VARIABLE", "all_are_onwards", "celery_itself", "is_onwards"]
 
 VARIABLE = "ONWARD_CELERY_TASKS"
+
+
+def all_are_onwards() -> bool:
+    """Return whether no task is left to Celery."""
+    return VARIABLE not in os.environ
 
 
 def is_onwards(task: str) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from onward.base.names import matcher, suggestion
+from onward.compat.celery.choosing import all_are_onwards
+from onward.compat.celery.options import warn
 from onward.errors import OptionError
 
-__all__ = ["OF_CELERY", "REFUSED_SETTINGS", "SETTINGS", "Conf"]
+__all__ = ["OF_CELERY", "REFUSED_SETTINGS", "SAID_ELSEWHERE", "SETTINGS", "Conf"]
 
 SETTINGS = {
     "beat_schedule": "schedules, declared by the code",
@@ -67,6 +69,14 @@ OF_CELERY = (
     *("broker_", "result_", "worker_", "redis_", "database_", "event_", "control_", "cache_", "mongodb_", "beat_"),
     *("elasticsearch_", "cassandra_", "s3_", "azureblockblob_", "couchbase_", "gcs_", "arangodb_", "cosmosdbsql_"),
 )
+# Of these, what a program may count on: a warning, unless tasks are left to Celery.
+SAID_ELSEWHERE = {
+    "beat_scheduler": "entries that it keeps elsewhere, as in a database, are not read here: write them into beat_schedule",
+    "result_expires": "say how long results are kept, Celery('shop', jobs=Onward(retention={'completed': '1d'}))",
+    "worker_concurrency": "say it to the worker, `onward worker --concurrency`",
+    "worker_max_tasks_per_child": "say it to the worker, `onward worker --max-jobs-per-process`",
+    "worker_max_memory_per_child": "say it to the worker, `onward worker --max-rss`",
+}
 _OF_TASKS = {
     "task_default_queue": "queue",
     "task_default_priority": "priority",
@@ -91,6 +101,8 @@ class Conf(MutableMapping[str, Any]):
         if name not in SETTINGS and not name.startswith(OF_CELERY):
             raise OptionError(f"app.conf has no setting {name!r:.60}{suggestion(name, SETTINGS)}")
         _refuse_other_forms(name, value)
+        if name in SAID_ELSEWHERE and value is not None and all_are_onwards():
+            warn(f"app.conf.{name} is for tasks that stay with Celery: {SAID_ELSEWHERE[name]}", stacklevel=4)
         self._values[name] = value
 
     def __getitem__(self, name: str) -> Any:

@@ -28,6 +28,7 @@ __all__ = [
     "check_task",
     "job_options",
     "using_options",
+    "warn",
 ]
 
 MOST_RETRIES = 1_000_000  # of max_retries=None, which means no end
@@ -141,9 +142,9 @@ def check_task(name: str, said: Mapping[str, Any]) -> None:
     """Raise for the options of a task that are unknown, or that have no meaning here; warn of those that mean less."""
     _check(f"task {name}", said, TASK_OPTIONS, REFUSED_TASK_OPTIONS)
     if said.get("acks_late") is False:
-        _warn(f"task {name}: acks_late=False does not mean at most once here: a run whose worker dies is repeated")
+        warn(f"task {name}: acks_late=False does not mean at most once here: a run whose worker dies is repeated")
     if said.get("time_limit") and said.get("soft_time_limit"):
-        _warn(
+        warn(
             f"task {name}: a run is interrupted at soft_time_limit and not killed at time_limit: give time_limit alone for "
             f"a process of its own, which is killed"
         )
@@ -169,8 +170,9 @@ def _check(where: str, said: Mapping[str, Any], known: Mapping[str, str], refuse
         raise OptionError(f"{where}: onward takes a table of options, onward={{'meta': {{…}}}}")
 
 
-def _warn(message: str) -> None:
-    warnings.warn(f"{message} ({_GUIDE})", CeleryDifference, stacklevel=5)
+def warn(message: str, *, stacklevel: int = 5) -> None:
+    """Warn of what means less here than with Celery, with the page that says what to do."""
+    warnings.warn(f"{message} ({_GUIDE})", CeleryDifference, stacklevel=stacklevel)
 
 
 def job_options(said: Mapping[str, Any]) -> dict[str, Any]:
