@@ -105,9 +105,7 @@ class ApplicationName(NamedTuple):
             return self._error(f"{self.path} is a function: write {self.module}:{self.path}() to call it")
         known = _applications_in(module)
         hint = suggestion(self.path, known) if known else _fix(found)
-        if isinstance(
-            getattr(type(found), "jobs", None), property
-        ):  # as the application of `onward.compat.celery` has it
+        if isinstance(getattr(type(found), "jobs", None), property):  # that of `onward.compat.celery`
             hint = f": write {self.module}:{self.path}.jobs"
         return self._error(f"{self.path} is {_kind(found)} and no application{hint}")
 
