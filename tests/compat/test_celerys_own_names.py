@@ -2,8 +2,11 @@
 
 import importlib
 import inspect
+import re
+from operator import attrgetter
 
 import celery
+import celery.exceptions
 import celery.signals
 import celery.states
 import pytest
@@ -12,6 +15,7 @@ from celery.app.task import Task as CelerysTask
 from celery.result import AsyncResult as CelerysResult
 from kombu.messaging import Producer
 
+import onward
 from onward import OptionError
 from onward.compat.celery.conf import OF_CELERY, REFUSED_SETTINGS, SETTINGS
 from onward.compat.celery.options import CALL_OPTIONS, REFUSED_CALL_OPTIONS, REFUSED_TASK_OPTIONS, TASK_OPTIONS
@@ -186,4 +190,29 @@ def test_states_are_those_of_celery():
     assert {name: getattr(celery.states, name) for name in ours.__all__ if isinstance(getattr(ours, name), str)} == {
         name: getattr(ours, name) for name in ours.__all__ if isinstance(getattr(ours, name), str)
     }
-    assert ours.READY_STATES == celery.states.READY_STATES
+    for group in ("READY_STATES", "EXCEPTION_STATES", "PROPAGATE_STATES"):
+        assert getattr(ours, group) == getattr(celery.states, group)
+
+
+@pytest.mark.promise("S164")
+@pytest.mark.parametrize("name", ["exceptions", "result", "schedules"])
+def test_every_name_of_a_module_is_there_or_told(name):
+    ours, theirs = (importlib.import_module(f"{package}.{name}") for package in ("onward.compat.celery", "celery"))
+
+    assert {each for each in theirs.__all__ if told(ours, each) is None} == set()
+    assert not hasattr(ours, "no_such_name")
+
+
+@pytest.mark.promise("S164")
+def test_what_waits_inside_of_a_task_is_told():
+    with pytest.raises(OptionError, match="a chain or a chord needs no waiting"):
+        from onward.compat.celery.result import allow_join_result  # noqa: F401
+
+
+def test_what_is_told_to_be_caught_can_be():
+    module = importlib.import_module("onward.compat.celery.exceptions")
+    told_of = {told(module, each) or "" for each in celery.exceptions.__all__}
+    named = {name for text in told_of for name in re.findall(r"onward\.(?:errors\.)?[A-Z]\w+", text)}
+
+    assert len(named) == 5
+    assert all(issubclass(attrgetter(name.removeprefix("onward."))(onward), Exception) for name in named)

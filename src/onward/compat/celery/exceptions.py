@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onward.compat.celery.refusing import refusing
 from onward.errors import BackendUnavailable, JobCancelledError, JobTimeout, OptionError, ResultTimeout
 from onward.job.signals import Retry
 
@@ -15,6 +16,29 @@ __all__ = [
     "TaskRevokedError",
     "TimeoutError",
 ]
+
+__getattr__ = refusing(
+    "exceptions",
+    {
+        "TimeLimitExceeded": "a run that is killed can catch nothing, and get() raises onward.JobDiscardedError",
+        "WorkerLostError": "a job whose worker dies runs again; after max_crashes get() raises onward.JobDiscardedError",
+        "ChordError": "get() of the body raises what the failed task raised",
+        **dict.fromkeys(("ImproperlyConfigured", "NotConfigured", "NotRegistered"), "catch onward.OptionError"),
+        "AlreadyRegistered": "catch onward.errors.DefinitionError",
+        **dict.fromkeys(("BackendError", "BackendGetMetaError", "BackendStoreError"), "catch OperationalError"),
+        **dict.fromkeys(("CeleryError", "TaskError", "InvalidTaskError"), "catch onward.OnwardError"),
+        **dict.fromkeys(("SecurityError", "SecurityWarning"), "catch onward.errors.SignatureRejected"),
+        "reraise": "write raise error.with_traceback(traceback)",
+        **dict.fromkeys(
+            (
+                *("AlwaysEagerIgnored", "CDeprecationWarning", "CPendingDeprecationWarning", "CeleryCommandException"),
+                *("CeleryWarning", "DuplicateNodenameWarning", "FixupWarning", "IncompleteStream", "QueueNotFound"),
+                *("TaskPredicate", "Terminated", "WorkerShutdown", "WorkerTerminate"),
+            ),
+            "nothing here raises it: leave it out",
+        ),
+    },
+)
 
 SoftTimeLimitExceeded = JobTimeout
 TaskRevokedError = JobCancelledError

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from onward.client.record import JobRecord, RunError
 from onward.compat.celery.current import CURRENT
 from onward.compat.celery.protocols import OfApplication
+from onward.compat.celery.refusing import refusing
 from onward.errors import ArgumentError, JobCancelledError, JobDiscardedError, JobNotFound, OptionError, ResultTimeout
 from onward.job.states import State
 
@@ -39,6 +40,19 @@ _NOT_HERE = {
     **dict.fromkeys(("maybe_throw", "maybe_reraise", "throw"), "write result.get()"),
     **dict.fromkeys(("as_tuple", "as_list"), "keep result.id: AsyncResult(id) finds it again"),
 }
+__getattr__ = refusing(
+    "result",
+    {
+        "EagerResult": "a call returns an AsyncResult, with task_always_eager, too",
+        "ResultBase": "AsyncResult and GroupResult are the classes of results",
+        "ResultSet": "keep a list of results",
+        "result_from_tuple": "keep result.id: AsyncResult(id) finds it again",
+        **dict.fromkeys(
+            ("allow_join_result", "denied_join_result", "assert_will_not_block"),
+            "leave it out: a task may wait for another; a chain or a chord needs no waiting",
+        ),
+    },
+)
 
 
 class AsyncResult:

@@ -13,10 +13,20 @@ from datetime import timedelta
 from typing import Any
 
 from onward.base.names import suggestion
+from onward.compat.celery.refusing import refusing
 from onward.errors import InvalidSchedule, OptionError
 from onward.flow.cron import every, normal, ticks_of
 
 __all__ = ["BeatEntry", "Crontab", "beat_entries", "crontab", "schedule", "solar"]
+
+__getattr__ = refusing(
+    "schedules",
+    {
+        "maybe_schedule": "give beat_schedule seconds, a timedelta or a crontab",
+        "crontab_parser": "crontab(…) reads its fields",
+        "ParseException": "catch onward.InvalidSchedule",
+    },
+)
 
 _ENTRY = ("task", "schedule", "args", "kwargs", "options")
 _DAY = re.compile(r"(?i)\b(mon|tue|wed|thu|fri|sat|sun)[a-z]+\b")
