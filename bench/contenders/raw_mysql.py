@@ -47,10 +47,10 @@ _BODY = seal(
 _numbers = itertools.count()
 
 # Nothing but placeholders: only then does the driver send many rows as one statement.
-_INSERT = """INSERT INTO onward_jobs (id, sealed, queue, state, `rank`, place, available_at, max_crashes, enqueued_at,
+_INSERT = """INSERT INTO onward_jobs (id, sealed, queue, state, `rank`, available_at, max_crashes, enqueued_at,
                                       idempotency_ttl, job)
-             VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
-_ROW = (_BODY, "default", "available", 0, 0, _NOW, 3, _NOW, 86_400_000_000, "work")
+             VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+_ROW = (_BODY, "default", "available", 0, _NOW, 3, _NOW, 86_400_000_000, "work")
 _SELECT = f"""SELECT id, sealed, delivery FROM onward_jobs
                WHERE state = 'available' AND queue = 'default' ORDER BY place, available_at, id
                LIMIT {BATCH} FOR UPDATE SKIP LOCKED"""  # noqa: S608

@@ -150,12 +150,12 @@ def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int
 
 def until_due(tx: Transaction, queue: str, looked: Reply) -> float:
     """Return the seconds until a claim of this queue finds something: 0 if it would now."""
-    ((paused, available, laned, *due, now),) = looked.rows()
+    ((paused, last, limited, *due, now),) = looked.rows()
     if paused:
         return inf
     known = [at for at in due if at is not None]
-    if available:
-        opens = lanes.opens_at(tx, queue, now) if laned else 0
+    if last is not None:
+        opens = lanes.opens_at(tx, queue, now) if limited or last > BETWEEN else 0
         known += [] if opens is None else [opens]
     return max(0, min(known) - now) / SECOND if known else inf
 

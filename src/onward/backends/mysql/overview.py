@@ -97,10 +97,10 @@ def queues_with_work(tx: Transaction, prefix: str, after: str, limit: int) -> Qu
     return queue_page([(state, name, name in has_work) for state, name in found], min(limit, OVERVIEW_QUEUES))
 
 
-def _has_work(paused: int, available: int, _laned: int, *instants: int | None) -> bool:
+def _has_work(paused: int, last: int | None, _limited: int, *instants: int | None) -> bool:
     """Return whether a job waits or is due, from a row of `next_due`; not whether limits leave room for it."""
     *due, now = instants
-    return not paused and bool(available or any(at is not None and now is not None and at <= now for at in due))
+    return not paused and (last is not None or any(at is not None and now is not None and at <= now for at in due))
 
 
 def _found(

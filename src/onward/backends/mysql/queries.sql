@@ -161,17 +161,17 @@ SELECT id, delivery FROM onward_jobs FORCE INDEX (owner_idx) WHERE owner = :owne
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- Is it paused; does a job wait; has it lanes or a limit; when the next job falls due; and the time.  One queue at a time, here
--- and below: only with a value that is known does the server look at one end of an index instead of walking along it.
+-- Is it paused; the last place, by which there are jobs to hand out, and jobs with lanes; has it a limit; when the next job falls
+-- due; and the time.  One queue at a time, here and below: only with a value that is known does the server look at one end of an
+-- index instead of walking along it.  No part is a table of its own: the server would write its one row before it reads it.
 SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue AND place > 500)
-    OR EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue),
-       scheduled.at, retryable.at, :now
-  FROM (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
-         WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL) AS scheduled
- CROSS JOIN (SELECT min(available_at) AS at FROM onward_jobs FORCE INDEX (place_idx)
-              WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL) AS retryable;
+       (SELECT max(place) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue),
+       EXISTS (SELECT 1 FROM onward_limits WHERE kind = 'queue' AND name = :queue),
+       (SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND line IS NULL),
+       (SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'retryable' AND queue = :queue AND place = 0 AND line IS NULL),
+       :now;
 
 -- name: anything_to_do
 -- Is it paused; is there anything to cancel because it has expired, to promote; what is the last place, by which there are jobs

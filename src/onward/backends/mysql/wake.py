@@ -1,8 +1,8 @@
 """Waking workers: the server has no notifications, so an idle worker polls.
 
-The pause between two looks is a tenth of the time for which the worker has been idle, but at least 5 ms and at most about
+The pause between two looks is 6 % of the time for which the worker has been idle, but at least 2 ms and at most about
 0.4 s: a job that comes soon after the last one is found within milliseconds, and a worker that has been idle for seconds
-looks two or three times a second.  Until then it has looked about sixty times.  Pauses are random, so of many idle workers
+looks two or three times a second.  Until then it has looked about a hundred times.  Pauses are random, so of many idle workers
 one claims a job, and the others find nothing when they look.  An enqueue wakes the idle workers of its own process.
 """
 
@@ -19,8 +19,8 @@ from onward.base import forks
 
 __all__ = ["MySQLWaiting", "pauses"]
 
-_FIRST, _LONGEST = 0.005, 0.4  # seconds between two looks
-_SHARE = 0.1  # of the time for which a worker has been idle
+_FIRST, _LONGEST = 0.002, 0.4  # seconds between two looks
+_SHARE = 0.06  # of the time for which a worker has been idle
 
 
 class MySQLWaiting(Waiting):
