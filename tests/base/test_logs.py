@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import onward
+from onward.base import logs
 from onward.base.logs import QuietLogger, get_logger
 
 
@@ -94,6 +95,25 @@ def test_no_line_has_the_password_of_a_url(logger, caplog):
     logger.error("cannot reach %s", "postgresql://ann:hun@ter2@db/shop")
 
     assert caplog.records[0].getMessage() == "cannot reach postgresql://ann:***@db/shop"
+
+
+@pytest.mark.parametrize("text", ["postgresql://ann:hunter2@db/shop", "a\nb", "x" * 10_000])
+def test_a_text_that_was_told_before_is_told_in_the_same_way(logger, caplog, text):
+    for _ in range(2):
+        logger.error("%s", text, extra={"queue": text})
+
+    first, second = caplog.records
+    assert (first.getMessage(), first.queue) == (second.getMessage(), second.queue)
+    assert "hunter2" not in first.getMessage() + first.queue
+    assert text not in logs._known
+
+
+def test_few_texts_are_remembered(logger, monkeypatch):
+    monkeypatch.setattr(logs, "_MOST_KNOWN", 3)
+    for number in range(9):
+        logger.error("job %s failed", f"a job {number}")
+
+    assert len(logs._known) <= 3
 
 
 @pytest.mark.parametrize("way", ["exception", "exc_info=True", "exc_info=error"])

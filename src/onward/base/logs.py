@@ -77,13 +77,26 @@ def _traceback_of(error: object) -> str:
     return without_credentials("".join(traceback.format_exception(error))) if error is not None else ""
 
 
+_known: set[str] = set()  # texts that were found to need no mask: names of jobs and queues come again and again
+_MOST_KNOWN, _LONGEST_KNOWN = 2_048, 200
+
+
 def _clean(value: Any) -> Any:
     """Mask text, and the messages of errors; leave numbers and the like as they are."""
+    if type(value) is str and value in _known:
+        return value
     if isinstance(value, dict):  # the values of a template with names
         return {name: _clean(each) for name, each in value.items()}
     if isinstance(value, BaseException):
         value = message_of(value)
-    return escaped(without_credentials(value)) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    cleaned = escaped(without_credentials(value))
+    if cleaned == value and type(value) is str and len(value) <= _LONGEST_KNOWN:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known.add(value)
+    return cleaned
 
 
 class Once:
