@@ -2,8 +2,8 @@
 
 The pause between two looks is 6 % of the time for which the worker has been idle, but at least 2 ms and at most about
 0.4 s: a job that comes soon after the last one is found within milliseconds, and a worker that has been idle for seconds
-looks two or three times a second.  Until then it has looked about a hundred times.  Pauses are random, so of many idle workers
-one claims a job, and the others find nothing when they look.  An enqueue wakes the idle workers of its own process.
+looks two or three times a second.  Until then it has looked about a hundred times.  Pauses are random, so of many idle
+workers one claims a job, and the others find nothing when they look.  An enqueue wakes the idle workers of its own process.
 """
 
 from __future__ import annotations
