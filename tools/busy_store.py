@@ -157,7 +157,7 @@ def _ended(shop: Shop, clock: FakeClock) -> dict[str, str]:
     cancelled.cancel("the order was called off", by="ada")
     shop.catalogue("spring-catalogue")
     jobs.drain("photos")
-    (fingerprint,) = {error.fingerprint for error in jobs.get(dead.id).errors}
+    fingerprint = next(group.fingerprint for group in jobs.dead_letters.groups() if group.job == shop.pay_out.name)
     return {
         "done": done.id, "dead": dead.id, "group": f"pay_out/{fingerprint}", "editable": editable.id,
         "crashed": crashed.id, "retried": retried.id, "cancelled": cancelled.id,

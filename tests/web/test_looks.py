@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import Onward
+from onward.backend import Session
+from onward.contract.description import WorkerDescription
 from onward.errors import BackendUnavailable
 from onward.operate.watching import StoreWatch
 from onward.testing import FakeClock
@@ -86,6 +88,29 @@ def test_what_needs_a_person_is_what_the_page_of_checks_says(jobs, shop, ask):
 
     assert "durability" in {check["name"] for check in needs}
     assert needs == [check for check in ask.get("health")["checks"] if check["status"] != "ok"]
+
+
+def test_a_store_that_refuses_its_own_checks_is_shown_all_the_same(jobs, shop, ask, monkeypatch):
+    def refused(self):
+        raise BackendUnavailable("permission denied for view pg_stat_activity")
+
+    monkeypatch.setattr(type(jobs.backend), "health", refused)
+    pulse = ask.get("pulse")
+    (server,) = [check for check in pulse["needs_you"] if check["name"] == "server"]
+
+    assert "permission denied" in server["detail"]
+    assert pulse["queues"]
+
+
+def test_the_page_of_checks_tells_builds_and_keys_of_all_workers(jobs, ask):
+    for owner, keys in (("one", ("2026-a",)), ("two", ("2026-a", "2026-b"))):
+        told = WorkerDescription(queues=("mail",), build="7", keys=keys).encoded()
+        jobs.backend.open_session(Session(owner=owner, lease_for=timedelta(hours=1), description=told))
+
+    facts = {fact["label"]: (fact["text"], fact["ok"]) for fact in ask.get("health")["versions"]}
+
+    assert facts["workers' build"] == ("7", True)
+    assert facts["workers' keys"] == ("2026-a; 2026-a, 2026-b", False)
 
 
 def test_a_check_that_an_act_has_answered_needs_nobody_any_more(jobs, shop, monkeypatch):

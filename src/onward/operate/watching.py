@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from onward.backend import Check
+from onward.errors import OnwardError
 from onward.job.states import State
 from onward.operate.counting import COUNTED, is_cut
 from onward.operate.death_watch import Deaths, DeathWatch
 from onward.operate.queue_pace import QueuePace
 
 if TYPE_CHECKING:
-    from onward.backend import Backend, Check, Overview
+    from onward.backend import Backend, Overview
     from onward.client.record import JobRecord, SessionRecord
     from onward.config import Settings
     from onward.operate.limits import LimitControl, LimitRecord
@@ -142,7 +144,7 @@ class StoreWatch:
         started = time.monotonic()
         if started >= self._check_at:
             try:
-                self._checks = [*self._store_checked(started), *self._app.health(store=False)]
+                self._checks = [*self._app.health(store=False), *self._store_checked()]
                 then, before = self._live or (started, {})
                 self._paces = paces(self._app.last_minutes(), overview, before, started - then, self._at_most)
                 self._live = started, live_by_queue(overview)
@@ -153,12 +155,17 @@ class StoreWatch:
                 self._check_at = ended + _CHECKED_EVERY
         return self._checks
 
-    def _store_checked(self, now: float) -> Sequence[Check]:
+    def _store_checked(self) -> Sequence[Check]:
         """Return the store's own checks: made once a minute, and more seldom where they take long."""
-        if self._checks_store and now >= self._store_at:
-            self._of_store = self._app.health(fleet=False)
-            took = time.monotonic() - now
-            self._store_at = now + max(_STORE_CHECKED_EVERY, took / _STORE_SHARE)
+        started = time.monotonic()
+        if self._checks_store and started >= self._store_at:
+            try:
+                self._of_store = self._app.health(fleet=False)
+            except OnwardError as error:  # it answers, but not this: no reason to show nothing
+                detail = f"the store's own checks could not be made: {error}"
+                self._of_store = [Check(name="server", status="warn", detail=detail, fix="onward health")]
+            ended = time.monotonic()
+            self._store_at = ended + max(_STORE_CHECKED_EVERY, (ended - started) / _STORE_SHARE)
         return self._of_store
 
     def _measure(self, now: float, ended: int) -> None:

@@ -114,9 +114,9 @@ def health(asked: WebCall) -> HealthAnswer:
     settings = asked.jobs.settings
     versions = [FactView(label="Onward", text=__version__), FactView(label="build", text=build())]
     versions += [FactView(label="namespace", text=settings.namespace)]
-    for name in ("version", "build"):
+    for name in ("version", "build", "keys"):
         found = sorted({_told(worker, name) for worker in workers if worker.alive} - {""})
-        versions += [FactView(label=f"workers' {name}", text=", ".join(found), ok=len(found) == 1)] if found else []
+        versions += [FactView(label=f"workers' {name}", text="; ".join(found), ok=len(found) == 1)] if found else []
     can = asked.jobs.backend.capabilities
     return HealthAnswer(
         at=datetime.now(UTC),
@@ -170,4 +170,5 @@ def _summary(found: Series, last: str) -> str:
 def _told(worker: SessionRecord, name: str) -> str:
     if name == "version":
         return worker.version
-    return "" if worker.description is None else worker.description.build
+    told = worker.description
+    return "" if told is None else told.build if name == "build" else ", ".join(told.keys)
