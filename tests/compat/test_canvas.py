@@ -81,6 +81,14 @@ def test_options_are_set_on_the_signature_itself(add, jobs):
     assert call.options == {"queue": "first", "priority": 3}
 
 
+def test_options_of_a_copy_are_its_own(add):
+    two = add.s(1) | add.s(2)
+    for call in two.clone().parts():
+        call.set(queue="first")
+
+    assert [call.options for call in two.parts()] == [{}, {}]
+
+
 @pytest.mark.promise("S164")
 def test_what_has_no_meaning_in_a_canvas_names_the_fix(add, jobs):
     two = add.s(1) | add.s(2)
@@ -89,6 +97,14 @@ def test_what_has_no_meaning_in_a_canvas_names_the_fix(add, jobs):
         two.apply_async(countdown=5)
     with pytest.raises(OptionError, match="when='failed'"):
         add.s(1).link_error(add.s(2))
+    with pytest.raises(OptionError, match="when='failed'"):  # to give it to a task would be refused, too
+        two.apply_async(link_error=add.s(2))
+    with pytest.raises(OptionError, match="did you mean 'countdown'"):
+        two.apply_async(countdwn=5)
+    with pytest.raises(OptionError, match=r"\.apply_async\(queue="):
+        two.set(queue="mail")
+    with pytest.raises(ArgumentError, match="a task or its name"):
+        signature({"task": "add", "args": (1,)})
     with pytest.raises(OptionError, match="unique_key"):
         add.s(1).set(task_id="x")
     with pytest.raises(ArgumentError, match=r"add\.s\(1, 2\)"):

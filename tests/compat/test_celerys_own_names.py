@@ -12,16 +12,31 @@ import celery.states
 import pytest
 from celery.app.defaults import NAMESPACES, flatten
 from celery.app.task import Task as CelerysTask
+from celery.canvas import _chain as CelerysChain
+from celery.canvas import group as CelerysGroup
 from celery.result import AsyncResult as CelerysResult
+from celery.result import GroupResult as CelerysGroupResult
 from kombu.messaging import Producer
 
 import onward
 from onward import OptionError
+from onward.compat.celery import chain, group
 from onward.compat.celery.conf import OF_CELERY, REFUSED_SETTINGS, SETTINGS
 from onward.compat.celery.options import CALL_OPTIONS, REFUSED_CALL_OPTIONS, REFUSED_TASK_OPTIONS, TASK_OPTIONS
+from onward.compat.celery.result import GroupResult
 
 # What Celery keeps there for itself: no program that was looked at names them.
 INSIDE_OF_TASKS = {"app", "from_config", "on_bound", "request", "request_stack", "annotate", "add_around"}
+OF_CANVASES = {"apply", "apply_async", "delay", "freeze", "get", "items", "keys", "link", "link_error", "on_error"} | {
+    "replace",
+    "set",
+    "set_immutable",
+    "skew",
+    "stamp",
+    "stamp_links",
+    "tasks",
+    "update",
+}
 INSIDE_OF_CALLS = {
     "self",
     "name",
@@ -147,8 +162,10 @@ def test_what_programs_read_of_an_application_a_task_and_a_result_is_there_or_to
         }
         | {"on_failure", "on_success", "replace", "request", "retry", "run", "s", "send_event", "si", "signature"}
         | {"starmap", "subtask", "update_state"},
-        app.AsyncResult("x"): public(CelerysResult, without=("_headers", "_join"))
-        - {"app", "build_graph", "id", "ignored", "parent"},
+        app.AsyncResult("x"): public(CelerysResult, without=("_headers",)) - {"app", "id", "parent"},
+        GroupResult("x", []): public(CelerysGroupResult, without=("_headers",)) - {"id", "parent", "results"},
+        group(): public(CelerysGroup, without=("_headers",)) & OF_CANVASES,
+        chain(task.s()): public(CelerysChain, without=("_headers",)) & OF_CANVASES,
     }
 
     for thing, names in looked_at.items():

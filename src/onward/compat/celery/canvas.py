@@ -34,8 +34,14 @@ _NOT_HERE = {
     "link_error": "build a flow: app.jobs.flow(…).add(…, when='failed')",
     "on_error": "build a flow: app.jobs.flow(…).add(…, when='failed')",
     "apply": "set app.conf.task_always_eager = True in tests",
-    "stamp": "write .set(onward={'meta': {…}})",
     "freeze": "Onward makes the ids",
+    "set": "give each task its own, task.s().set(queue=…), or all of them some, .apply_async(queue=…)",
+    "set_immutable": "write .set(immutable=True) at a task, or task.si(…)",
+    "skew": "give each task its own, task.s().set(countdown=…)",
+    "replace": "make another one, task.s(…)",
+    **dict.fromkeys(("stamp", "stamp_links"), "write .set(onward={'meta': {…}}) at a task"),
+    **dict.fromkeys(("tasks", "body"), "keep the signatures that it is made of"),
+    **dict.fromkeys(("get", "update", "items", "keys"), "a signature is no table: read its name, args, kwargs and options"),
 }
 
 
@@ -48,11 +54,12 @@ class CanvasPart:
 
     def apply_async(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Enqueue it as one flow."""
-        for option in options:
-            if option not in _OF_ALL:
-                raise OptionError(
-                    f"a canvas takes {', '.join(_OF_ALL)}, and no {option!r}: give it to a task, task.s().set({option}=…)"
-                )
+        if others := {name: value for name, value in options.items() if name not in _OF_ALL}:
+            check_call("canvas", others)  # what no task takes either
+            option = next(iter(others))
+            raise OptionError(
+                f"a canvas takes {', '.join(_OF_ALL)}, and no {option!r}: give it to a task, task.s().set({option}=…)"
+            )
         return _enqueued(self.clone(args, kwargs or {}), options)
 
     def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> CanvasPart:
@@ -88,6 +95,8 @@ class Signature(CanvasPart):
         immutable: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(task, str) and not hasattr(task, "checked"):
+            raise ArgumentError(f"a signature is of a task or its name, signature('shop.add', (1, 2)), not of {task!r:.60}")
         self.task = task
         self.args = tuple(args)
         self.kwargs = dict(kwargs or {})
@@ -158,7 +167,7 @@ class TaskChain(CanvasPart):
 
     def clone(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> TaskChain:
         first, *others = self._parts
-        return TaskChain([first.clone(args, kwargs), *others])
+        return TaskChain([first.clone(args, kwargs), *(each.clone() for each in others)])
 
     def app(self) -> OfApplication:
         return self._parts[0].app()

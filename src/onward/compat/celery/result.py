@@ -34,11 +34,25 @@ _RECORD = "result.onward.record() has all that is known of the job"
 _FLOW = "app.onward.flows.get(result.onward.record().flow) has the parts of a canvas"
 _NOT_HERE = {
     **dict.fromkeys(("date_done", "name", "args", "kwargs", "worker", "retries", "queue"), _RECORD),
-    **dict.fromkeys(("children", "collect", "iterdeps", "graph", "get_leaf"), _FLOW),
+    **dict.fromkeys(("children", "collect", "iterdeps", "graph", "build_graph", "get_leaf", "root"), _FLOW),
+    "ignored": "result.get() is None where no result is kept",
     "then": "say what comes after with a chain: (task.s() | after.s())",
-    "backend": "results are in the store of the application",
+    **dict.fromkeys(("backend", "supports_native_join"), "results are in the store of the application"),
     **dict.fromkeys(("maybe_throw", "maybe_reraise", "throw"), "write result.get()"),
     **dict.fromkeys(("as_tuple", "as_list"), "keep result.id: AsyncResult(id) finds it again"),
+}
+_NOT_IN_GROUPS = {
+    "children": "read result.results",
+    **dict.fromkeys(("join_native", "iter_native", "iterate"), "write result.get()"),
+    **dict.fromkeys(("maybe_throw", "maybe_reraise"), "write result.get()"),
+    **dict.fromkeys(("waiting", "supports_native_join"), "write result.ready()"),
+    **dict.fromkeys(("add", "remove", "discard", "update", "clear"), "keep a list of results"),
+    **dict.fromkeys(
+        ("save", "restore", "delete", "forget", "as_tuple"),
+        "keep the ids of its results: AsyncResult(id) finds each, until it is pruned with its job",
+    ),
+    "then": "say what comes after with a chord: (group(…) | after.s())",
+    **dict.fromkeys(("backend", "app"), "results are in the store of the application"),
 }
 __getattr__ = refusing(
     "result",
@@ -223,6 +237,13 @@ class GroupResult:
     def revoke(self, terminate: bool = False) -> None:
         for each in self.results:
             each.revoke(terminate)
+
+    if not TYPE_CHECKING:  # to a type checker, there would be every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _NOT_IN_GROUPS:
+                raise OptionError(f"the result of a group has no {name!r} here: {_NOT_IN_GROUPS[name]}")
+            raise AttributeError(f"the result of a group has no attribute {name!r} here")
 
     def __iter__(self) -> Iterator[AsyncResult | GroupResult]:
         return iter(self.results)
