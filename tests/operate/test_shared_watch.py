@@ -3,13 +3,14 @@
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
 from onward import Onward
 from onward.errors import BackendUnavailable, Unsupported
-from onward.operate import watching
+from onward.operate import pacing, watching
 from onward.operate.shared_watch import SharedWatch
 from tests.waiting import eventually
 
@@ -195,7 +196,41 @@ def test_looks_and_checks_take_at_most_five_of_a_hundred_seconds(jobs, looks, ti
         watch.look()
         time.now += 0.01
 
-    assert 0.04 < spent / (time.now - begun) <= 0.05
+    assert 0.035 < spent / (time.now - begun) <= 0.05
+
+
+def test_looks_go_on_as_often_while_the_checks_of_the_store_take_long(jobs, looks, time, monkeypatch):
+    checked = []
+
+    def health(*, store=True, fleet=True):
+        if store:
+            time.now += 5.0  # a file on a slow disk
+            checked.append(time.now)
+        return []
+
+    monkeypatch.setattr(jobs, "health", health)
+    watch = SharedWatch(jobs, clock=time)
+    for _ in range(1200):
+        watch.look()
+        time.now += 1.0
+
+    assert [round(after - before) for before, after in pairwise(checked)] == [505, 505]
+    assert looks.made >= 590
+
+
+def test_what_an_act_changes_is_no_rate_of_arrivals(jobs, time, monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        pacing, "paces", lambda measures, overview, before, seconds, at_most: compared.append(seconds) or {}
+    )
+    watch = SharedWatch(jobs, clock=time)
+    for passes, acted in ((0.0, False), (0.5, True), (10.0, False)):
+        time.now += passes
+        if acted:
+            watch.forget()
+        watch.look()
+
+    assert compared == [0.0, 10.5]
 
 
 def test_the_child_of_a_fork_looks_although_its_parent_was_looking(tmp_path, time, monkeypatch):

@@ -15,6 +15,7 @@ from onward.operate.watching import StoreWatch
 from onward.testing import FakeClock
 from onward.web import Dashboard, Token
 from onward.web.pictures import Pictures
+from tests.waiting import eventually
 from tests.web.asking import PEOPLE, Client
 
 
@@ -100,6 +101,36 @@ def test_a_store_that_refuses_its_own_checks_is_shown_all_the_same(jobs, shop, a
 
     assert "permission denied" in server["detail"]
     assert pulse["queues"]
+
+
+def test_checks_that_were_not_made_are_no_checks_that_pass(jobs, shop, monkeypatch):
+    def slow(**_):
+        raise BackendUnavailable("the look took too long")
+
+    monkeypatch.setattr(jobs, "health", slow)
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=0.1))
+    ask.get("health", status=503)
+    eventually(lambda: ask.send("GET", "api/v1/health").status == 200)
+    (check,) = ask.get("health")["checks"]
+
+    assert (check["status"], check["fix"]) == ("warn", "onward health")
+    assert ask.get("pulse")["checked"] is False
+
+
+def test_the_page_of_checks_says_when_they_were_made(jobs, shop):
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+
+    assert ask.get("health")["at"] == ask.get("pulse")["at"] == ask.get("health")["at"]
+
+
+def test_a_worker_without_keys_is_told_from_those_that_have_some(jobs, ask):
+    for owner, keys in (("one", ("2026-a",)), ("two", ())):
+        told = WorkerDescription(queues=("mail",), keys=keys).encoded()
+        jobs.backend.open_session(Session(owner=owner, lease_for=timedelta(hours=1), description=told))
+
+    facts = {fact["label"]: (fact["text"], fact["ok"]) for fact in ask.get("health")["versions"]}
+
+    assert facts["workers' keys"] == ("2026-a; none", False)
 
 
 def test_the_page_of_checks_tells_builds_and_keys_of_all_workers(jobs, ask):

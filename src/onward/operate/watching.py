@@ -28,10 +28,10 @@ _RUNNING = 50
 _DEAD = 50
 _LIMITS = 50
 _REMEMBERED = 60
-_SHARE = 0.05  # the part of the time that looks may take, with their checks
+_SHARE = 0.04  # the part of the time that looks may take, with the checks of the fleet
 _CHECKED_EVERY = 10.0  # seconds
 _STORE_CHECKED_EVERY = 60.0  # its own checks read more: a file is looked through
-_STORE_SHARE = 0.01
+_STORE_SHARE = 0.01  # a part of their own: while they take long they are made more seldom, and looks as often as before
 
 
 class WatchedApplication(Protocol):
@@ -141,13 +141,16 @@ class StoreWatch:
         """Return the checks, made anew now and then; and so how fast the queues are."""
         from onward.operate.pacing import live_by_queue, paces  # which takes long to import
 
-        started = time.monotonic()
-        if started >= self._check_at:
+        if time.monotonic() >= self._check_at:
+            self._check_store()
+            started = time.monotonic()
             try:
-                self._checks = [*self._app.health(store=False), *self._store_checked()]
+                self._checks = [*self._app.health(store=False), *self._of_store]
                 then, before = self._live or (started, {})
-                self._paces = paces(self._app.last_minutes(), overview, before, started - then, self._at_most)
-                self._live = started, live_by_queue(overview)
+                # Not between a look and an act a moment later: what the act changed would pass for the rate of arrivals.
+                if self._live is None or started - then >= _CHECKED_EVERY:
+                    self._paces = paces(self._app.last_minutes(), overview, before, started - then, self._at_most)
+                    self._live = started, live_by_queue(overview)
             finally:
                 ended = time.monotonic()
                 if self._check_at:  # the first time, most of it are imports
@@ -155,18 +158,17 @@ class StoreWatch:
                 self._check_at = ended + _CHECKED_EVERY
         return self._checks
 
-    def _store_checked(self) -> Sequence[Check]:
-        """Return the store's own checks: made once a minute, and more seldom where they take long."""
+    def _check_store(self) -> None:
+        """Make the store's own checks, once a minute, and more seldom where they take long."""
         started = time.monotonic()
         if self._checks_store and started >= self._store_at:
             try:
                 self._of_store = self._app.health(fleet=False)
-            except OnwardError as error:  # it answers, but not this: no reason to show nothing
+            except (OnwardError, OSError) as error:  # it answers, but not this: no reason to show nothing
                 detail = f"the store's own checks could not be made: {error}"
                 self._of_store = [Check(name="server", status="warn", detail=detail, fix="onward health")]
             ended = time.monotonic()
             self._store_at = ended + max(_STORE_CHECKED_EVERY, (ended - started) / _STORE_SHARE)
-        return self._of_store
 
     def _measure(self, now: float, ended: int) -> None:
         if self._before is not None:

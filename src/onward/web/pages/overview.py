@@ -33,6 +33,14 @@ __all__ = ["audit", "health", "pulse", "seen_checks", "series", "workers_summary
 
 _LAST_ENTRIES = 5
 _OF_QUEUES = frozenset({"served", "late", "paused"})
+_NO_KEYS = "none"
+# A page without any check would look as one on which all pass.
+_NOT_CHECKED = Check(
+    name="server",
+    status="warn",
+    detail="the checks could not be made, and are tried again within ten seconds",
+    fix="onward health",
+)
 
 
 def pulse(asked: WebCall) -> PulseAnswer:
@@ -110,16 +118,17 @@ def series(asked: WebCall) -> SeriesAnswer:
 
 
 def health(asked: WebCall) -> HealthAnswer:
-    checks, workers = _checked(asked)
+    at, checks, workers = _checked(asked)
     settings = asked.jobs.settings
     versions = [FactView(label="Onward", text=__version__), FactView(label="build", text=build())]
     versions += [FactView(label="namespace", text=settings.namespace)]
     for name in ("version", "build", "keys"):
         found = sorted({_told(worker, name) for worker in workers if worker.alive} - {""})
-        versions += [FactView(label=f"workers' {name}", text="; ".join(found), ok=len(found) == 1)] if found else []
+        if found and found != [_NO_KEYS]:
+            versions += [FactView(label=f"workers' {name}", text="; ".join(found), ok=len(found) == 1)]
     can = asked.jobs.backend.capabilities
     return HealthAnswer(
-        at=datetime.now(UTC),
+        at=at,
         checks=worst_first(seen_checks(checks, asked.user)),
         versions=versions,
         capabilities=[
@@ -129,13 +138,13 @@ def health(asked: WebCall) -> HealthAnswer:
     )
 
 
-def _checked(asked: WebCall) -> tuple[Sequence[Check], Sequence[SessionRecord]]:
-    """Return the checks of the look that all pages share, and its workers: no page has the store checked for itself."""
+def _checked(asked: WebCall) -> tuple[datetime, Sequence[Check], Sequence[SessionRecord]]:
+    """Return when all pages looked, the checks, and the workers: no page has the store checked for itself."""
     try:
         look = asked.parts.pictures.picture().look
     except Unsupported:  # a broker that shows nothing has checks of its own
-        return asked.jobs.health(), ()
-    return look.checks or (), look.workers
+        return datetime.now(UTC), asked.jobs.health(), ()
+    return look.at, (_NOT_CHECKED,) if look.checks is None else look.checks, look.workers
 
 
 def audit(asked: WebCall) -> AuditAnswer:
@@ -171,4 +180,4 @@ def _told(worker: SessionRecord, name: str) -> str:
     if name == "version":
         return worker.version
     told = worker.description
-    return "" if told is None else told.build if name == "build" else ", ".join(told.keys)
+    return "" if told is None else told.build if name == "build" else ", ".join(told.keys) or _NO_KEYS
