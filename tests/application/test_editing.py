@@ -403,3 +403,24 @@ def test_arguments_without_names_are_given_whole(jobs, unknown):
         jobs.dead_letters.edit(dead, set={"x": 1})
 
     assert jobs.get(jobs.dead_letters.edit(dead, payload=["pwd"]).id).payload == ["pwd"]
+
+
+@pytest.mark.parametrize("payload", [[1, 2], "one", 7])
+def test_arguments_without_names_are_replaced_where_the_job_is_not_known(jobs, unknown, payload):
+    made = jobs.dead_letters.edit(unknown(payload), payload=[3])
+
+    assert (made.enqueued, made.checked, made.doubt) == (True, False, "")
+
+
+@pytest.mark.parametrize(
+    ("payload", "changes", "doubt"),
+    [
+        ({"user_id": 1}, {"user_id": 2}, ""),
+        ({"user_id": 1}, {"user": 2}, "the job was enqueued with user_id, and without 'user'"),
+        ({}, {"user": 2, "to": 3}, "the job was enqueued with no argument, and without 'user', 'to'"),
+    ],
+)
+def test_a_name_that_the_job_did_not_have_is_doubted_where_nothing_is_checked(jobs, unknown, payload, changes, doubt):
+    made = jobs.dead_letters.edit(unknown(payload), set=changes, dry_run=True)
+
+    assert (made.checked, made.doubt) == (False, doubt)

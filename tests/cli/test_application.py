@@ -53,6 +53,9 @@ def named(url, *, debug):
 def nothing():
     pass
 
+def shim():
+    return celery
+
 def broken():
     raise KeyError("SHOP_URL")
 
@@ -133,6 +136,7 @@ def test_the_command_line_says_which_store(shell, shop, url, jobs, tmp_path, sou
         ("app.jobs()", "app.jobs is an application, which is not called: write {module}:app.jobs"),
         ("named()", "named() needs arguments (url, debug): give them defaults, or name a function that takes none"),
         ("nothing()", "nothing() returned None and no application: return the Onward"),
+        ("shim()", "shim() returned a Celery and no application: return its jobs"),
         ("broken()", "calling broken() failed: KeyError: 'SHOP_URL'"),
         ("later()", "later() is async: name a plain function"),
         ("lazy.jobs", "reading lazy.jobs failed: RuntimeError: no request"),
@@ -172,6 +176,14 @@ def test_what_names_no_application_is_a_usage_error(onward, command, words, fix)
 
     assert (ran.code, ran.out) == (2, "")
     assert fix in ran.err
+
+
+def test_what_is_no_application_beside_one_is_told_which_the_module_has(onward, shop, url):
+    name = shop(url, "from onward import Onward\njobs = Onward({url!r})\nnumber = 7\n").partition(":")[0]
+
+    ran = onward("job", "list", "--app", f"{name}:number")
+
+    assert ran.err.endswith(f"number is an int and no application: {name} has jobs\n")
 
 
 def test_a_factory_that_fails_shows_where_and_nothing_of_ours(shell, module):

@@ -96,16 +96,18 @@ class ApplicationName(NamedTuple):
             raise self._failed(f"calling {call}", error) from error
         application = _kept_in(made)
         if not isinstance(application, Onward):
-            raise self._error(f"{call} returned {_kind(made)} and no application{_fix(made) or ': return the Onward'}")
+            fix = ": return its jobs" if _has_jobs(made) else _fix(made) or ": return the Onward"
+            raise self._error(f"{call} returned {_kind(made)} and no application{fix}")
         return application
 
     def _refused(self, module: Any, found: Any) -> CommandError:
-
         if inspect.isroutine(found):
             return self._error(f"{self.path} is a function: write {self.module}:{self.path}() to call it")
         known = _applications_in(module)
         hint = suggestion(self.path, known) if known else _fix(found)
-        if isinstance(getattr(type(found), "jobs", None), property):  # that of `onward.compat.celery`
+        if known and "did you mean" not in hint:
+            hint = f": {self.module} has {', '.join(known)}"
+        if _has_jobs(found):
             hint = f": write {self.module}:{self.path}.jobs"
         return self._error(f"{self.path} is {_kind(found)} and no application{hint}")
 
@@ -114,6 +116,11 @@ class ApplicationName(NamedTuple):
 
     def _error(self, message: str) -> CommandError:
         return CommandError(f"{self.text}: {message}", Exit.CONFIG)
+
+
+def _has_jobs(found: Any) -> bool:
+    """Return whether it has an application as its property `jobs`, as that of `onward.compat.celery` has."""
+    return isinstance(getattr(type(found), "jobs", None), property)
 
 
 def _kept_in(found: Any) -> Any:

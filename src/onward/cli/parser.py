@@ -127,9 +127,15 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
         raise CommandError(f"there is no option {options[0]}: {hint}", Exit.USAGE)
     lists = [each for each in command.arguments if each.is_variadic] if command else []
     if rest and not lists:
-        raise CommandError(f"{rest[0]!r} is one word too many", Exit.USAGE)
+        raise CommandError(f"{rest[0]!r} is one word too many{_meant(rest[0], command, args)}", Exit.USAGE)
     if rest:
         setattr(args, lists[0].dest, [*getattr(args, lists[0].dest), *rest])
+
+
+def _meant(word: str, command: Command | None, args: Namespace) -> str:
+    """Return which option a word that is KEY=VALUE may be for, as the end of an error text."""
+    pairs = [each.name for each in command.arguments if each.words.get("metavar") == "KEY=VALUE"] if command else []
+    return f": write {pairs[0]} {word}" if pairs and "=" in word else f"; see `{args.prog} --help`"
 
 
 def _prefer_other(args: Namespace) -> None:

@@ -231,8 +231,9 @@ class Editor:
 def _doubt(letter: Letter, changes: Sequence[Change]) -> str:
     """Return which arguments are new to a job whose signature is not known here: a name may be misspelt."""
     new = [repr(change.name) for change in changes if not change.was_given]
-    old = ", ".join(payload_of(letter)) or "no argument"
-    return f"the job was enqueued with {old}, and without {', '.join(new)}" if new else ""
+    if not new:  # of arguments without names, too
+        return ""
+    return f"the job was enqueued with {', '.join(payload_of(letter)) or 'no argument'}, and without {', '.join(new)}"
 
 
 def _edited(letter: Letter, changed: dict[str, Any], removed: list[str], payload: Any) -> Any:
