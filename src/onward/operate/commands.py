@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 
-__all__ = ["APPLICATION", "canary", "command", "end_process", "worker_for"]
+__all__ = ["APPLICATION", "begun_by", "canary", "command", "end_process", "worker_for"]
 
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_COMMAND = re.compile(r"(?<![\w.:/'-])onward(?= [a-z])")  # and not the end of a job's name
 APPLICATION = "MODULE:ATTRIBUTE"  # the application that a worker runs, which a store does not know
 
 
@@ -23,6 +24,17 @@ def command(*words: str) -> str:
 def worker_for(queue: str) -> str:
     """Return the command that starts a worker for a queue."""
     return command("worker", APPLICATION, "--queues", queue)
+
+
+def begun_by(program: str, text: str) -> str:
+    """Return a text whose commands begin with a program that knows its application.
+
+    >>> begun_by("manage.py onward", "onward worker MODULE:ATTRIBUTE --queues mail; `onward health`")
+    'manage.py onward worker --queues mail; `manage.py onward health`'
+    >>> begun_by("manage.py onward", "onward dead canary --job shop.onward --group 1f")
+    'manage.py onward dead canary --job shop.onward --group 1f'
+    """
+    return _COMMAND.sub(lambda _: program, text.replace(f" {APPLICATION}", ""))
 
 
 def canary(job: str, fingerprint: str) -> str:

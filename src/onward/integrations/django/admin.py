@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.module_loading import autodiscover_modules
 
 from onward.app import Onward
 from onward.errors import ArgumentError
@@ -70,6 +71,9 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc, unused-ignore]
 def _page(alias: str, jobs: Onward, job_id: str) -> JobPage | None:
     try:
         record = jobs.get(job_id)
+        if record is not None and not record.is_defined:  # its module may not have been imported in this process yet
+            autodiscover_modules("tasks")
+            record = jobs.get(job_id)
         return None if record is None else JobPage(alias, record, jobs.why(job_id))
     except ArgumentError:  # it is no id
         return None

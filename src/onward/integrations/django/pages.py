@@ -13,14 +13,21 @@ from onward.errors import OnwardError
 from onward.integrations.django.backend import OnwardBackend
 from onward.integrations.django.results import local
 from onward.integrations.django.versions import task_backends
+from onward.job.secrets import masked
 from onward.job.states import State
-from onward.operate.commands import APPLICATION
+from onward.operate.commands import begun_by
+from onward.operate.shown import hides_arguments
 from onward.operate.why.reason import Reason
 
 __all__ = ["JobPage", "JobsPage", "aliases", "jobs_of"]
 
 _ON_A_PAGE = 50
+_HIDDEN = "no task of this project has this path, so it is not known which arguments are secret"
 _RETRIED = (State.SCHEDULED, State.RETRYABLE, State.DISCARDED, State.CANCELLED)
+
+
+def _json(value: Any, **form: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, **form)
 
 
 def aliases() -> list[str]:
@@ -91,15 +98,15 @@ class JobPage:
             ("Started", local(record.started_at)),
             ("Finished", local(record.finished_at)),
             ("Worker", record.owner),
-            ("Arguments", json.dumps(record.payload, ensure_ascii=False, indent=2)),
-            ("Result", json.dumps(record.result, ensure_ascii=False) if record.state is State.COMPLETED else None),
+            ("Arguments", _HIDDEN if hides_arguments(record) else _json(record.payload, indent=2)),
+            ("Result", _json(masked(record.result)) if record.state is State.COMPLETED else None),
         ]
 
     @property
     def _fix(self) -> str:
         """What to do, with its commands as this project has them."""
-        of_alias = "" if self.alias == "default" else f"--alias {self.alias} "
-        return self.why.fix.replace(f" {APPLICATION}", "").replace("onward ", f"manage.py onward {of_alias}")
+        of_alias = "" if self.alias == "default" else f" --alias {self.alias}"
+        return begun_by(f"manage.py onward{of_alias}", self.why.fix)
 
     @property
     def runs(self) -> list[RunError]:

@@ -52,6 +52,13 @@ class OnwardTask(Task):  # type: ignore[misc, unused-ignore]
     timeout: Any = field(default=None, hash=False)
     call_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
+    def __new__(cls, *_: Any, **given: Any) -> OnwardTask:  # Django hands on every word of `@task`
+        known = [each.name for each in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise OptionError(f"@task takes no {name!r}{_instead(name, known)}")
+        return object.__new__(cls)
+
 
 def options(**given: Unpack[JobOptions]) -> Callable[[F], F]:
     """Give a task options of `@jobs.job(...)`: a decorator that stands below `@task`."""
@@ -72,6 +79,16 @@ def onward_using(task: Any, **given: Unpack[UsingOptions]) -> Any:
     if not isinstance(task, Task):
         raise OptionError(f"onward_using takes a task, as @task makes it, not {task!r:.60}")
     return rebuilt(task, call_options={**getattr(task, "call_options", {}), **given})
+
+
+def _instead(name: str, known: list[str]) -> str:
+    """Return what to write instead of a word that `@task` does not take, as the end of an error text."""
+    if name in _DJANGOS:
+        return f": {_DJANGOS[name]}"
+    if name in JobOptions.__annotations__:
+        return f": write @options({name}=…) below it"
+    said = ("backend", "backoff", "max_attempts", "priority", "queue_name", "takes_context", "timeout")
+    return suggestion(name, [each for each in known if each in said])
 
 
 def _check(given: Mapping[str, Any], where: str, read: Callable[[], object]) -> None:

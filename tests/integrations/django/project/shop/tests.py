@@ -7,6 +7,7 @@ from unittest import mock, skipIf
 from asgiref.sync import async_to_sync
 from django import VERSION
 from django.conf import settings
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.contrib.staticfiles.finders import find
 from django.core.checks import run_checks
@@ -15,7 +16,7 @@ from django.test import Client, TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from onward import State
+from onward import OptionError, State
 from onward.integrations.django import app, onward_using, options, task, task_backends
 from onward.integrations.django.versions import (
     InvalidTask,
@@ -427,6 +428,18 @@ class BadInput(ShopTests):
             self.assertEqual("onward.W002" in self.messages(), connection.vendor != "sqlite")
 
 
+    @skipIf(VERSION[:2] == (6, 0), "its @task takes no further words")
+    def test_a_word_that_task_does_not_take_names_the_one_to_write(self):
+        for word, fix in (
+            ("max_attempt", "did you mean 'max_attempts'"),
+            ("max_retries", r"write @options\(max_retries=…\) below it"),
+            ("queue", r"@task\(queue_name=…\)"),
+            ("lanes", "it knows backend, backoff"),
+        ):
+            with self.assertRaisesRegex(OptionError, f"@task takes no '{word}'.*{fix}"):
+                task(**{word: 1})(tasks.add.func)
+
+
 class Connections(ShopTests):
     def test_a_thousand_tasks_leave_no_connection_open(self):
         connection.ensure_connection()
@@ -509,6 +522,23 @@ class AdminPages(ShopTests):
         self.assertContains(page, "manage.py onward dead canary")
         self.assertNotContains(page, "Retry now")
         self.assertEqual(self.client.get(self.page_of(result).replace(result.id, "0" * 32)).status_code, 404)
+
+    def test_arguments_of_a_job_that_is_no_task_here_are_hidden(self):
+        handle = self.jobs.enqueue("another.service.login", ["ann", "hunter2"])
+
+        page = self.client.get(f"/admin/onward/job/{quote(f'default:{handle.id}')}/change/")
+
+        self.assertContains(page, "it is not known which arguments are secret")
+        self.assertNotContains(page, "hunter2")
+
+    def test_a_result_is_shown_with_its_secrets_masked(self):
+        result = tasks.session.enqueue("ann")
+        self.jobs.drain()
+
+        page = self.client.get(self.page_of(result))
+
+        self.assertContains(page, "&quot;user&quot;: &quot;ann&quot;")
+        self.assertNotContains(page, "hunter2")
 
     def test_only_operators_retry_and_cancel_and_the_audit_names_them(self):
         result = tasks.add.using(run_after=timezone.now() + timedelta(days=1)).enqueue(1)
