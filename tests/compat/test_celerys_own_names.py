@@ -6,14 +6,13 @@ import re
 from operator import attrgetter
 
 import celery
+import celery.canvas
 import celery.exceptions
 import celery.signals
 import celery.states
 import pytest
 from celery.app.defaults import NAMESPACES, flatten
 from celery.app.task import Task as CelerysTask
-from celery.canvas import _chain as CelerysChain
-from celery.canvas import group as CelerysGroup
 from celery.result import AsyncResult as CelerysResult
 from celery.result import GroupResult as CelerysGroupResult
 from kombu.messaging import Producer
@@ -164,8 +163,8 @@ def test_what_programs_read_of_an_application_a_task_and_a_result_is_there_or_to
         | {"starmap", "subtask", "update_state"},
         app.AsyncResult("x"): public(CelerysResult, without=("_headers",)) - {"app", "id", "parent"},
         GroupResult("x", []): public(CelerysGroupResult, without=("_headers",)) - {"id", "parent", "results"},
-        group(): public(CelerysGroup, without=("_headers",)) & OF_CANVASES,
-        chain(task.s()): public(CelerysChain, without=("_headers",)) & OF_CANVASES,
+        group(): public(celery.canvas.group, without=("_headers",)) & OF_CANVASES,
+        chain(task.s()): public(celery.canvas._chain, without=("_headers",)) & OF_CANVASES,
     }
 
     for thing, names in looked_at.items():
@@ -207,8 +206,8 @@ def test_states_are_those_of_celery():
     assert {name: getattr(celery.states, name) for name in ours.__all__ if isinstance(getattr(ours, name), str)} == {
         name: getattr(ours, name) for name in ours.__all__ if isinstance(getattr(ours, name), str)
     }
-    for group in ("READY_STATES", "EXCEPTION_STATES", "PROPAGATE_STATES"):
-        assert getattr(ours, group) == getattr(celery.states, group)
+    for name in ("READY_STATES", "EXCEPTION_STATES", "PROPAGATE_STATES"):
+        assert getattr(ours, name) == getattr(celery.states, name)
 
 
 @pytest.mark.promise("S164")

@@ -41,7 +41,9 @@ _NOT_HERE = {
     "replace": "make another one, task.s(…)",
     **dict.fromkeys(("stamp", "stamp_links"), "write .set(onward={'meta': {…}}) at a task"),
     **dict.fromkeys(("tasks", "body"), "keep the signatures that it is made of"),
-    **dict.fromkeys(("get", "update", "items", "keys"), "a signature is no table: read its name, args, kwargs and options"),
+    **dict.fromkeys(
+        ("get", "update", "items", "keys"), "a signature is no table: read its name, args, kwargs and options"
+    ),
 }
 
 
@@ -96,7 +98,9 @@ class Signature(CanvasPart):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(task, str) and not hasattr(task, "checked"):
-            raise ArgumentError(f"a signature is of a task or its name, signature('shop.add', (1, 2)), not of {task!r:.60}")
+            raise ArgumentError(
+                f"a signature is of a task or its name, signature('shop.add', (1, 2)), not of {task!r:.60}"
+            )
         self.task = task
         self.args = tuple(args)
         self.kwargs = dict(kwargs or {})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar, Unpack, get_type_hints
+from typing import Any, Self, TypeVar, Unpack, get_type_hints
 
 from onward.base.names import suggestion
 from onward.errors import DefinitionError, OptionError
@@ -52,7 +52,7 @@ class OnwardTask(Task):  # type: ignore[misc, unused-ignore]
     timeout: Any = field(default=None, hash=False)
     call_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
-    def __new__(cls, *_: Any, **given: Any) -> OnwardTask:  # Django hands on every word of `@task`
+    def __new__(cls, *_: Any, **given: Any) -> Self:  # Django hands on every word of `@task`
         known = [each.name for each in fields(cls)]
         for name in given:
             if name not in known:

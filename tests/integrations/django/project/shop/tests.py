@@ -427,7 +427,6 @@ class BadInput(ShopTests):
         with mock.patch.dict(connection.settings_dict, CONN_MAX_AGE=None):
             self.assertEqual("onward.W002" in self.messages(), connection.vendor != "sqlite")
 
-
     @skipIf(VERSION[:2] == (6, 0), "its @task takes no further words")
     def test_a_word_that_task_does_not_take_names_the_one_to_write(self):
         for word, fix in (
