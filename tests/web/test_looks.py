@@ -154,6 +154,23 @@ def test_a_check_that_an_act_has_answered_needs_nobody_any_more(jobs, shop, monk
     assert "dying" not in {check["name"] for check in ask.get("pulse")["needs_you"]}
 
 
+def test_who_sees_some_queues_is_told_of_those_among_all_that_no_worker_serves(jobs, ask):
+    mia = ask.as_("mia")
+    assert [check["name"] for check in mia.get("health")["checks"]] == ["served", "late", "paused"]
+    for queue in ("mail", "payroll"):
+        jobs.enqueue("send", queue=queue)
+    ask = Client(Dashboard(jobs, auth=Token(PEOPLE), refresh=60))
+    mia = ask.as_("mia")
+
+    (check,) = mia.get("pulse")["needs_you"]
+
+    assert (check["name"], check["about"]) == ("served", ["mail"])
+    assert check["detail"] == "no live worker serves mail"
+    assert check["fix"] == "onward worker MODULE:ATTRIBUTE --queues mail"
+    assert "payroll" not in json.dumps([mia.get("pulse"), mia.get("health")])
+    assert ask.get("pulse")["needs_you"][0]["about"] == ["mail", "payroll"]
+
+
 def test_a_count_that_stopped_at_its_limit_says_that_there_may_be_more(jobs, ask):
     @jobs.job(queue="mail")
     def send(number: int) -> None: ...

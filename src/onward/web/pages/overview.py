@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from onward.backend import ACTS, Check
 from onward.base.durations import seconds, spoken
 from onward.base.wording import counted
 from onward.client.record import SessionRecord
 from onward.errors import Unsupported
+from onward.operate.commands import command, worker_for
 from onward.operate.queue_rows import rows
 from onward.operate.series.points import Series
 from onward.version import __version__, build
@@ -32,7 +35,11 @@ from onward.web.views import audit_view, queue_view, state_counts, worst_first
 __all__ = ["audit", "health", "pulse", "seen_checks", "series", "workers_summary"]
 
 _LAST_ENTRIES = 5
-_OF_QUEUES = frozenset({"served", "late", "paused"})
+_OF_QUEUES: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "served": ("no live worker serves", worker_for),
+    "late": ("jobs have been due for too long in", worker_for),
+    "paused": ("paused for long:", lambda queue: command("queue", "resume", queue)),
+}
 _NO_KEYS = "none"
 # A page without any check would look as one on which all pass.
 _NOT_CHECKED = Check(
@@ -67,10 +74,21 @@ def pulse(asked: WebCall) -> PulseAnswer:
 
 
 def seen_checks(checks: Sequence[Check], user: User) -> list[Check]:
-    """Return the checks that a person may see: who sees some queues only, those that speak of no other."""
+    """Return the checks that a person may see; who sees some queues only, those of queues, as far as they speak of these."""
     if user.queues is None:
         return list(checks)
-    return [check for check in checks if check.name in _OF_QUEUES and check.about and all(map(user.sees, check.about))]
+    return [own for check in checks if check.name in _OF_QUEUES and (own := _own_part(check, user)) is not None]
+
+
+def _own_part(check: Check, user: User) -> Check | None:
+    """Return what a check says of the queues that a person sees: where no worker runs, it speaks of those of all people."""
+    own = tuple(filter(user.sees, check.about))
+    if own == check.about:  # or it passes, and names none
+        return check
+    if not own:
+        return None
+    text, fix = _OF_QUEUES[check.name]
+    return replace(check, about=own, detail=f"{text} {', '.join(own)}", fix=fix(own[0]))
 
 
 def workers_summary(workers: Sequence[SessionRecord]) -> WorkersSummary:
