@@ -89,6 +89,20 @@ def test_options_of_a_copy_are_its_own(add):
     assert [call.options for call in two.parts()] == [{}, {}]
 
 
+def test_secrets_are_masked_behind_the_result_of_another_task(app, add, jobs):
+    @app.task(name="pay")
+    def pay(total, token, currency="EUR"):
+        raise ValueError(f"{token} is not known in {currency}")
+
+    (add.s(1) | pay.s("hunter2")).delay()
+    chord([add.s(1), add.s(2)], pay.s("hunter2", "USD")).delay()
+    jobs.drain()
+    dead = jobs.list(job="pay")
+
+    assert [record.payload["args"] for record in dead] == [[None, "***"], [None, "***", "USD"]]
+    assert [record.errors[0].message for record in dead] == ["*** is not known in EUR", "*** is not known in USD"]
+
+
 @pytest.mark.promise("S164")
 def test_what_has_no_meaning_in_a_canvas_names_the_fix(add, jobs):
     two = add.s(1) | add.s(2)

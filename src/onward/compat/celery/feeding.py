@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["IN_FLOW", "KEY", "Feed", "given", "nodes_of"]
+__all__ = ["IN_FLOW", "KEY", "Feed", "filled", "nodes_of"]
 
 KEY = "celery_feed"
 IN_FLOW = "celery_flow"  # marks that another task may read the result
@@ -27,13 +27,13 @@ def nodes_of(feed: Feed) -> Iterator[str]:
             yield from nodes_of(each)
 
 
-def given(feed: Feed, found: Mapping[str, list[Any]]) -> tuple[Any, ...]:
-    """Return what stands before the arguments of a task: one value, or nothing.
+def filled(args: Sequence[Any], feed: Feed, found: Mapping[str, list[Any]]) -> list[Any]:
+    """Return the arguments of a task, its feed in the first place, which was left for it.
 
-    >>> given(["fetch", {"all": "resize"}], {"fetch": [7], "resize": [1, 2]})
-    ([7, [1, 2]],)
+    >>> filled([None, "x"], ["fetch", {"all": "resize"}], {"fetch": [7], "resize": [1, 2]})
+    [[7, [1, 2]], 'x']
     """
-    return () if feed is None else (_value(feed, found),)
+    return [*args] if feed is None else [_value(feed, found), *args[1:]]
 
 
 def _value(feed: Any, found: Mapping[str, list[Any]]) -> Any:

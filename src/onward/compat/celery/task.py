@@ -187,15 +187,16 @@ class Task:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return arguments as they travel; raise if the function cannot be called with them.
 
-        ``fed``: the result of another task will stand before them.
+        ``fed``: the result of another task will stand before them.  None travels in its place, so that each argument stands
+        where `secret_places` says.
         """
         if isinstance(args, str | bytes) or not isinstance(args or (), Sequence):
             raise ArgumentError(f"{self.name}: args is a tuple or a list of arguments, (7,), not {args!r:.60}")
-        given = plain(list(args or ()), self.name)
+        given = [*((None,) if fed else ()), *plain(list(args or ()), self.name)]
         named = plain(dict(kwargs or {}), self.name)
         if self.said.get("typing", True):
             try:
-                self._signature.bind(*((None,) if fed else ()), *given, **named)
+                self._signature.bind(*given, **named)
             except TypeError as error:
                 raise ArgumentError(f"{self.name}: {error}") from None
         return given, named
@@ -272,7 +273,7 @@ def handler_of(task: Task) -> Callable[..., Any]:
         found = {node: list(ctx.results_of(node)) for node in feeding.nodes_of(feed)}
         token = _context.set(ctx)
         try:
-            return _returned(task, ctx, task.call((*feeding.given(feed, found), *args), kwargs))
+            return _returned(task, ctx, task.call(feeding.filled(args, feed, found), kwargs))
         except Ignore:
             return None
         finally:
@@ -283,7 +284,7 @@ def handler_of(task: Task) -> Callable[..., Any]:
         found = {node: [each async for each in ctx.results_of(node)] for node in feeding.nodes_of(feed)}
         token = _context.set(ctx)
         try:
-            return _returned(task, ctx, await task.call((*feeding.given(feed, found), *args), kwargs))
+            return _returned(task, ctx, await task.call(feeding.filled(args, feed, found), kwargs))
         except Ignore:
             return None
         finally:
