@@ -82,6 +82,10 @@ class TestOptions:
             ({"max_retrys": 1}, "did you mean 'max_retries'"),
             ({"serializer": "pickle"}, "pass plain data"),
             ({"retry_kwargs": {"queue": "x"}}, "retry_kwargs has max_retries and countdown"),
+            ({"retry_kwargs": 5}, "retry_kwargs is a table"),
+            ({"autoretry_for": KeyError}, r"a tuple of exceptions, \(KeyError,\)"),
+            ({"dont_autoretry_for": "KeyError"}, r"a tuple of exceptions, \(KeyError,\)"),
+            ({"retry_backoff": "5"}, "True or a number of seconds"),
             ({"onward": 7}, "a table of options"),
             ({"bind": True}, r"write def \w+\(self\)"),
         ],
@@ -92,6 +96,16 @@ class TestOptions:
 
         with pytest.raises(OptionError, match=text):
             app.task(**said)(task)
+
+    @pytest.mark.promise("S164")
+    def test_a_call_of_another_form_names_the_right_one(self, app, jobs):
+        task = app.task(name="probe")(lambda to=None: None)
+
+        with pytest.raises(OptionError, match="countdown is a number of seconds, not '5'"):
+            task.apply_async(countdown="5")
+        with pytest.raises(ArgumentError, match=r"kwargs is a table of arguments, \{'to': 'ann'\}"):
+            task.apply_async((), ["ann"])
+        assert jobs.list() == []
 
     def test_a_class_of_tasks_is_refused(self):
         with pytest.raises(OptionError, match="around"):
@@ -200,6 +214,7 @@ class TestCalls:
             ("task_routes", lambda *_: None, "a function cannot be read"),
             ("task_routes", {"x": {"exchange": "y"}}, "'queue'"),
             ("enable_utc", False, "True here"),
+            ("timezone", "Europe/Berln", "did you mean 'Europe/Berlin'"),
         ],
     )
     @pytest.mark.promise("S164")

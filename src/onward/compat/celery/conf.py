@@ -9,7 +9,8 @@ from typing import Any
 from onward.base.names import matcher, suggestion
 from onward.compat.celery.choosing import all_are_onwards
 from onward.compat.celery.options import warn
-from onward.errors import OptionError
+from onward.errors import InvalidSchedule, OptionError
+from onward.flow.zones import zone_named
 
 __all__ = ["OF_CELERY", "REFUSED_SETTINGS", "SAID_ELSEWHERE", "SETTINGS", "Conf"]
 
@@ -174,6 +175,11 @@ def _refuse_other_forms(name: str, value: Any) -> None:
         raise OptionError(
             "app.conf.enable_utc is True here: instants are UTC, and timezone says how schedules are read"
         )
+    if name == "timezone" and value is not None:
+        try:
+            zone_named(str(value))
+        except InvalidSchedule as error:
+            raise OptionError(f"app.conf.timezone: {error}") from None
     if name == "task_routes":
         _check_routes(value)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from onward.base.names import suggestion
 from onward.errors import OptionError
 from onward.flow.limits import Limit
+from onward.flow.zones import zone_named
 from onward.job.retry import Exponential, Fixed, Full, RetryPolicy
 
 __all__ = [
@@ -148,6 +148,18 @@ def check_task(name: str, said: Mapping[str, Any]) -> None:
             f"task {name}: a run is interrupted at soft_time_limit and not killed at time_limit: give time_limit alone for "
             f"a process of its own, which is killed"
         )
+    for option in ("autoretry_for", "dont_autoretry_for"):
+        given = said.get(option) or ()
+        if not isinstance(given, tuple | list | set | frozenset):
+            raise OptionError(f"task {name}: {option} takes a tuple of exceptions, (KeyError,), not {given!r:.60}")
+    if not isinstance(said.get("retry_backoff") or 0, int | float):
+        raise OptionError(
+            f"task {name}: retry_backoff is True or a number of seconds, not {said['retry_backoff']!r:.60}"
+        )
+    if not isinstance(said.get("retry_kwargs") or {}, Mapping):
+        raise OptionError(
+            f"task {name}: retry_kwargs is a table, {{'max_retries': 5}}, not {said['retry_kwargs']!r:.60}"
+        )
     for option in said.get("retry_kwargs") or {}:
         if option not in _OF_RETRIES:
             raise OptionError(f"task {name}: retry_kwargs has max_retries and countdown here, and no {option!r}")
@@ -156,6 +168,8 @@ def check_task(name: str, said: Mapping[str, Any]) -> None:
 def check_call(name: str, said: Mapping[str, Any]) -> None:
     """Raise for the options of a call that are unknown, or that have no meaning here."""
     _check(f"{name}.apply_async", said, CALL_OPTIONS, REFUSED_CALL_OPTIONS)
+    if not isinstance(said.get("countdown") or 0, int | float):
+        raise OptionError(f"{name}.apply_async: countdown is a number of seconds, not {said['countdown']!r:.60}")
 
 
 def _check(where: str, said: Mapping[str, Any], known: Mapping[str, str], refused: Mapping[str, str]) -> None:
@@ -235,4 +249,4 @@ def aware(instant: Any, zone: str) -> Any:
     """Return an instant in the zone of the settings, if it names none itself."""
     if not isinstance(instant, datetime) or instant.tzinfo is not None:
         return instant
-    return instant.replace(tzinfo=UTC if zone == "UTC" else ZoneInfo(zone))
+    return instant.replace(tzinfo=zone_named(zone))

@@ -192,6 +192,8 @@ class Task:
         """
         if isinstance(args, str | bytes) or not isinstance(args or (), Sequence):
             raise ArgumentError(f"{self.name}: args is a tuple or a list of arguments, (7,), not {args!r:.60}")
+        if not isinstance(kwargs or {}, Mapping):
+            raise ArgumentError(f"{self.name}: kwargs is a table of arguments, {{'to': 'ann'}}, not {kwargs!r:.60}")
         given = [*((None,) if fed else ()), *plain(list(args or ()), self.name)]
         named = plain(dict(kwargs or {}), self.name)
         if self.said.get("typing", True):
