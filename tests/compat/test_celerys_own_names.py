@@ -17,7 +17,7 @@ from celery.result import AsyncResult as CelerysResult
 from celery.result import GroupResult as CelerysGroupResult
 from kombu.messaging import Producer
 
-import onward
+import onward.telemetry
 from onward import OptionError
 from onward.compat.celery import chain, group
 from onward.compat.celery.conf import OF_CELERY, REFUSED_SETTINGS, SETTINGS
@@ -195,8 +195,10 @@ def test_every_signal_is_told_with_what_to_write_instead():
     module = importlib.import_module("onward.compat.celery.signals")
 
     for name in celery.signals.__all__:
-        with pytest.raises(OptionError, match=f"no signal '{name}' here: \\w+"):
+        with pytest.raises(OptionError, match=f"no signal '{name}' here: \\w+") as refused:
             getattr(module, name)
+        for event in re.findall(r"\bJob\w+", str(refused.value)):
+            assert issubclass(getattr(onward.telemetry, event), onward.telemetry.JobEvent)
     assert not hasattr(module, "no_signal")
 
 

@@ -127,7 +127,7 @@ REFUSED_TASK_OPTIONS = {
     "exchange": "write queue=…",
     **dict.fromkeys(
         ("on_failure", "on_success", "on_retry", "after_return", "before_start"),
-        "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
+        "subscribe to events, app.jobs.on(onward.telemetry.JobDiscarded, function), or wrap runs, @app.jobs.around",
     ),
 }
 

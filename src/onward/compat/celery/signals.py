@@ -11,16 +11,19 @@ __all__: list[str] = []
 _INSTEAD = {
     **dict.fromkeys(("task_prerun", "task_postrun"), "wrap the runs of all tasks, @app.jobs.around"),
     **dict.fromkeys(
-        ("task_received", "task_sent"), "subscribe to the start of runs, app.jobs.on(JobStarted, function)"
+        ("task_received", "task_sent"),
+        "subscribe to the start of runs, app.jobs.on(onward.telemetry.JobStarted, function)",
     ),
-    "task_success": "subscribe to app.jobs.on(JobCompleted, function)",
-    "task_failure": "subscribe to app.jobs.on(JobDiscarded, function), and to JobFailed for runs that are retried",
-    "task_internal_error": "subscribe to app.jobs.on(JobDiscarded, function)",
-    "task_retry": "subscribe to app.jobs.on(JobFailed, function)",
-    "task_revoked": "subscribe to app.jobs.on(JobCancelled, function)",
-    **dict.fromkeys(("task_rejected", "task_unknown"), "subscribe to app.jobs.on(JobParked, function)"),
+    "task_success": "subscribe to app.jobs.on(onward.telemetry.JobCompleted, function)",
+    "task_failure": "subscribe to app.jobs.on(onward.telemetry.JobDiscarded, function), and JobFailed for retried runs",
+    "task_internal_error": "subscribe to app.jobs.on(onward.telemetry.JobDiscarded, function)",
+    "task_retry": "subscribe to app.jobs.on(onward.telemetry.JobFailed, function)",
+    "task_revoked": "subscribe to app.jobs.on(onward.telemetry.JobCancelled, function)",
+    **dict.fromkeys(
+        ("task_rejected", "task_unknown"), "subscribe to app.jobs.on(onward.telemetry.JobParked, function)"
+    ),
     "before_task_publish": "add data to every job where it is enqueued, @app.jobs.stamp",
-    "after_task_publish": "subscribe to app.jobs.on(JobEnqueued, function)",
+    "after_task_publish": "subscribe to app.jobs.on(onward.telemetry.JobEnqueued, function)",
     **dict.fromkeys(("beat_init", "beat_embedded_init"), "workers book schedules themselves: there is no beat"),
     **dict.fromkeys(
         ("setup_logging", "after_setup_logger", "after_setup_task_logger"),

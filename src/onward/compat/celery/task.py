@@ -44,7 +44,7 @@ _NOT_HERE = {
     "backend": "ask AsyncResult(id)",
     **dict.fromkeys(
         ("on_failure", "on_success", "on_retry", "after_return", "before_start"),
-        "subscribe to events, app.jobs.on(JobDiscarded, function), or wrap runs, @app.jobs.around",
+        "subscribe to events, app.jobs.on(onward.telemetry.JobDiscarded, function), or wrap runs, @app.jobs.around",
     ),
 }
 _NOT_IN_REQUEST = {
