@@ -18,6 +18,7 @@ from django.utils.formats import date_format
 
 from onward import OptionError, State
 from onward.integrations.django import app, onward_using, options, task, task_backends
+from onward.integrations.django.management.commands.onward import ManageOnward
 from onward.integrations.django.versions import (
     InvalidTask,
     TaskResultDoesNotExist,
@@ -393,6 +394,14 @@ class BadInput(ShopTests):
             onward_using(tasks.add, delay=5)
         with self.assertRaisesMessage(TypeError, "below @task"):
             options(max_retries=1)(tasks.add)
+
+    def test_a_project_without_the_alias_default_has_help_and_is_told_to_choose(self):
+        with override_settings(TASKS={"mail": settings.TASKS["elsewhere"], "web": settings.TASKS["second"]}):
+            for words in ([], ["--help"], ["version"]):
+                self.assertEqual(ManageOnward()._command(words)[-1], (words or ["onward"])[-1])
+            self.assertIn("onward.integrations.django.app:web", ManageOnward()._command(["job", "list", "--alias=web"]))
+            with self.assertRaisesMessage(OptionError, "no alias 'default' in TASKS: choose one, --alias mail or web"):
+                ManageOnward()._command(["job", "list"])
 
     def test_an_alias_may_be_called_jobs(self):
         given = {"default": {"BACKEND": "no.such.Backend"}, "jobs": settings.TASKS["elsewhere"]}

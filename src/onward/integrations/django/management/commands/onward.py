@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from onward.base.names import suggestion
 from onward.errors import OptionError
-from onward.integrations.replacing import command, replace_process
+from onward.integrations.replacing import command, needs_application, replace_process
 
 __all__ = ["Command", "ManageOnward"]
 
@@ -52,11 +52,15 @@ class ManageOnward(BaseCommand):  # type: ignore[misc, unused-ignore]
         from onward.integrations.django.versions import task_backends
 
         own, alias = _split(words)
-        if alias not in task_backends.settings:
-            raise OptionError(f"there is no alias {alias!r} in TASKS{suggestion(alias, task_backends.settings)}")
+        if not needs_application(own):
+            return command(own, _MODULE)
+        known = task_backends.settings
+        if alias not in known:
+            hint = f": choose one, --alias {' or '.join(known)}" if alias == "default" else suggestion(alias, known)
+            raise OptionError(f"there is no alias {alias!r} in TASKS{hint}")
         if not alias.isidentifier():
             raise OptionError(f"the alias {alias!r} is no name of Python, which commands need: rename it in TASKS")
-        return command(own, f"{_MODULE}:{alias}", lambda: _queues(own, task_backends.settings[alias]))
+        return command(own, f"{_MODULE}:{alias}", lambda: _queues(own, known[alias]))
 
     @staticmethod
     def _environment() -> dict[str, str]:
