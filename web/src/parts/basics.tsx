@@ -85,9 +85,12 @@ export function Command({ text }: { text: string }) {
   );
 }
 
+// A word that may begin a sentence: no name, as in "send_mail: …", and no command.
+const FIRST_WORD = /^(?!onward )[a-z]+(?=[ ,]|$)/;
+
 /** A sentence of the server in which `…` marks what to type.  ``begins``: it stands alone, so it begins with a capital. */
 export function Told({ text, begins = false }: { text: string; begins?: boolean }) {
-  const parts = (begins ? text.charAt(0).toUpperCase() + text.slice(1) : text).split("`");
+  const parts = (begins && FIRST_WORD.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text).split("`");
   return <>{parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
 }
 
