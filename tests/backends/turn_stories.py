@@ -54,8 +54,8 @@ def settled(how, lease):
     return Settlement.ack(lease) if how in ("ack", "stale") else SETTLEMENTS[how](lease)
 
 
-def told(backend, clock, story):
-    """What a worker is answered, step by step."""
+def told(backend, clock, story, wakes=lambda: None):
+    """What a worker is answered, step by step, and what ``wakes`` says after each."""
     backend.open_session(a_session(lease_for=10**6))
     held, old, answers = [], [], []
     for envelopes, chances, limit, queues, at_most, how, other in story:
@@ -75,7 +75,7 @@ def told(backend, clock, story):
             settlements.append(Settlement.ack(old[0]))
         claim = Claim(queues=queues, limit=limit, at_most=at_most) if limit else None
         result = backend.turn(a_turn(*settlements, claim=claim))
-        answers.append(result)
+        answers.append((result, wakes()))
         held = [lease for lease in held if lease not in ends] + result.leases
         old += ends
     return answers

@@ -403,6 +403,25 @@ def test_two_ways_to_one_line_are_two_tracebacks():
     assert "by_another_way" in second.traceback
 
 
+def test_two_lines_of_one_function_are_two_places():
+    def handler(first):
+        if first:
+            raise ValueError("x")
+        raise ValueError("x")
+
+    first, second = (describe(caught(handler, each)).traceback for each in (True, False))
+
+    assert first != second
+
+
+def test_the_secrets_of_a_job_are_masked_where_the_same_exception_came_without_them():
+    plain = describe(caught(fails, "hunter2"))
+    masked = describe(caught(fails, "hunter2"), lambda text: text.replace("hunter2", "***"))
+
+    assert (plain.message, masked.message) == ("hunter2", "***")
+    assert "hunter2" not in masked.traceback
+
+
 def test_a_cause_is_told_where_the_same_exception_came_without_one():
     def handler(cause):
         raise ValueError("x") from cause

@@ -7,6 +7,7 @@ import pytest
 from onward.backend import Claim, RanBy, Settlement
 from onward.backends.redis import turning
 from onward.base.failure import Failure
+from onward.job.settlement import under
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
@@ -48,8 +49,20 @@ def contents(raw):
     return found
 
 
+@pytest.fixture
+def wakes(raw):
+    """Wake one thread for each queue that has a token; says which queues."""
+
+    def wake():
+        tokens = list(raw.scan_iter("{onward}:wake:*"))
+        raw.delete(*tokens or ["none"])
+        return sorted(tokens)
+
+    return wake
+
+
 @pytest.mark.parametrize("seed", range(6))
-def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clock, seed):
+def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clock, wakes, seed):
     story, start = a_story(seed, clock.micros()), clock.now()
     usual, whole = open_backend(), open_backend()
     whole._whole_turns = WHOLE
@@ -60,12 +73,12 @@ def test_it_answers_and_writes_what_the_whole_script_does(open_backend, raw, clo
         return made[-1]
 
     made, turn, usual._usual_turn = [], usual._usual_turn, usual_turn
-    first = told(usual, clock, story)
+    first = told(usual, clock, story, wakes)
     found = contents(raw)
     raw.flushall()
     clock.set(start)
 
-    assert told(whole, clock, story) == first
+    assert told(whole, clock, story, wakes) == first
     assert contents(raw) == found
     assert any(each is None for each in made)
     assert any(each is not None for each in made)
@@ -185,7 +198,7 @@ def a_failing_story(seed):
         steps.append(
             (
                 [an_envelope(queue=chance.choice(queues), **options) for _ in range(chance.randrange(5))],
-                [chance.choice(["retry", "retry", "retry", "later", "ack", *SETTLEMENTS, "twice"]) for _ in range(8)],
+                [chance.choice(["retry", "retry", "retry", *ENDS, *SETTLEMENTS]) for _ in range(8)],
                 chance.randrange(6),
                 chance.choice([queues, queues[:1]]),
                 chance.choice(["pause", "resume", "cancel", "wait", "stale"]) if chance.random() < 0.3 else None,
@@ -196,18 +209,31 @@ def a_failing_story(seed):
     return steps
 
 
+def twice(lease, failure, by):
+    return [Settlement.nack(lease, 0, failure=failure, by=by), Settlement.ack(lease)]
+
+
+def by_another(lease, failure, by):
+    return [under(Settlement.nack(lease, 0, failure=failure, by=by), "another")]
+
+
+ENDS = {
+    "ack": lambda lease, failure, by: [Settlement.ack(lease)],
+    "retry": lambda lease, failure, by: [Settlement.nack(lease, 0, failure=failure, duration_ms=7, by=by)],
+    "soon": lambda lease, failure, by: [Settlement.nack(lease, 0.5, failure=failure)],
+    "later": lambda lease, failure, by: [Settlement.nack(lease, 2.5, failure=failure, duration_ms=70_000)],
+    "spent": lambda lease, failure, by: [Settlement.nack(lease, 0, failure=failure, spent="it failed for good")],
+    "twice": twice,
+    "by another": by_another,
+}
+
+
 def ends(how, lease, failure, by):
-    if how == "retry":
-        return [Settlement.nack(lease, 0, failure=failure, duration_ms=7, by=by)]
-    if how == "later":
-        return [Settlement.nack(lease, 2.5, failure=failure, duration_ms=70_000)]
-    if how == "twice":
-        return [Settlement.nack(lease, 0, failure=failure), Settlement.ack(lease)]
-    return [settled(how, lease)]
+    return ENDS[how](lease, failure, by) if how in ENDS else [settled(how, lease)]
 
 
-def told_of_failures(backend, clock, story):
-    """What a worker is answered, step by step."""
+def told_of_failures(backend, clock, story, wakes):
+    """What a worker is answered, step by step, and who is woken."""
     backend.open_session(a_session(lease_for=10**6))
     held, old, answers = [], [], []
     for envelopes, hows, limit, queues, other, failure, by in story:
@@ -224,22 +250,22 @@ def told_of_failures(backend, clock, story):
         if other == "stale":
             settlements += [Settlement.nack(lease, 0, failure=failure) for lease in old[-2:]]
         result = backend.turn(a_turn(*settlements, claim=Claim(queues=queues, limit=limit) if limit else None))
-        answers.append(result)
+        answers.append((result, wakes()))
         held = held[len(over) :] + result.leases
         old += over
     return answers
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_failed_runs_together_leave_what_each_alone_does(open_backend, raw, clock, monkeypatch, seed):
+def test_failed_runs_together_leave_what_each_alone_does(open_backend, raw, clock, monkeypatch, wakes, seed):
     story, start = a_failing_story(seed), clock.now()
-    together = told_of_failures(open_backend(), clock, story)
+    together = told_of_failures(open_backend(), clock, story, wakes)
     found = contents(raw)
     raw.flushall()
     clock.set(start)
     monkeypatch.setattr(turning, "is_plain_retry", lambda _: False)
 
-    assert told_of_failures(open_backend(), clock, story) == together
+    assert told_of_failures(open_backend(), clock, story, wakes) == together
     assert contents(raw) == found
 
 
@@ -252,6 +278,17 @@ def test_a_failure_that_many_runs_have_in_common_travels_once(backend):
     backend.open_session(a_session())
     assert [each.state for each in backend.turn(a_turn(*failed)).settled] == [State.RETRYABLE] * 9
     assert [backend.get(each.envelope.id).runs[0].failure for each in leases] == [SHARED] * 9
+
+
+def test_runs_that_fail_in_one_turn_are_on_record_by_their_own_claims(backend):
+    first, snoozed = a_lease(backend), a_lease(backend)
+    backend.turn(a_turn(Settlement.snooze(snoozed, 0)))
+    (second,) = backend.turn(a_turn(claim=Claim(queues=("default",), limit=1))).leases
+    assert (first.token, second.token) == (1, 2)
+
+    backend.turn(a_turn(*(Settlement.nack(lease, 0, failure=SHARED) for lease in (first, second))))
+
+    assert [backend.get(each.envelope.id).runs[0].token for each in (first, second)] == [1, 2]
 
 
 SHARED = Failure("ValueError", "no route", "a long traceback", "0123456789ab")

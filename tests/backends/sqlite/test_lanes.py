@@ -91,6 +91,25 @@ class TestStatements:
 
         assert ([lease.envelope.queue for lease in result.leases], result.promoted) == (["a", "b", "c"], 1)
 
+    def test_a_lane_that_falls_due_in_one_of_many_queues_is_claimed_in_its_order(self, backend, clock):
+        backend.open_session(Session(owner="worker"))
+        backend.enqueue([*some_envelopes(1, queue="b"), *in_lane(1, queue="a", delay=0.5)])
+        clock.advance(1)
+
+        (lease,) = backend.turn(a_turn(claim=Claim(queues=("a", "b"), limit=1))).leases
+
+        assert lease.envelope.queue == "a"
+
+    def test_a_claim_of_many_queues_is_full_though_the_turn_has_released_what_comes_first(self, backend):
+        backend.open_session(Session(owner="worker"))
+        backend.enqueue([*some_envelopes(2, queue="a"), *some_envelopes(3, queue="b")])
+        claim = Claim(queues=("a", "b"), limit=2)
+        released = backend.turn(a_turn(claim=claim)).leases
+
+        leases = backend.turn(a_turn(*map(Settlement.release, released), claim=claim)).leases
+
+        assert [lease.envelope.queue for lease in leases] == ["b", "b"]
+
     def test_a_suspect_in_one_of_many_queues_ends_a_claim_and_is_claimed_alone(self, backend):
         backend.open_session(Session(owner="worker"))
         backend.enqueue(some_envelopes(1, queue="b"))
