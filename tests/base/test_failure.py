@@ -2,7 +2,9 @@
 
 import asyncio
 import decimal
+import gc
 import sys
+import weakref
 
 import pytest
 from hypothesis import given
@@ -439,6 +441,34 @@ def test_classes_and_code_that_come_and_go_are_told_apart():
 
         assert told.kind.endswith(f"Error{number}")
         assert f"in f{number}\n" in told.traceback
+
+
+def test_a_class_that_gets_the_id_of_another_that_is_gone_is_told_apart():
+    def handler(name):
+        raise type(name, (Exception,), {})("x")
+
+    for number in range(100):
+        assert describe(caught(handler, f"Error{number}")).kind.endswith(f"Error{number}")
+        gc.collect()
+
+
+def test_nothing_that_a_class_refers_to_is_kept_alive():
+    class Data:
+        pass
+
+    def handler(data):
+        class Own(Exception):
+            seen = data
+
+        raise Own("x")
+
+    data = Data()
+    is_alive = weakref.ref(data)
+    describe(caught(handler, data))
+    del data
+    gc.collect()
+
+    assert is_alive() is None
 
 
 def test_no_credential_is_remembered():

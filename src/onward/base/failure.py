@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import linecache
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import NamedTuple
 
 import msgspec
@@ -71,7 +72,10 @@ class _Known(NamedTuple):
     kind: str
     frames: str
     fingerprint: str  # "": the message counts
-    alive: tuple[object, ...]  # the class and the code whose ids name the place: no others get these ids
+    error_type: weakref.ref[
+        type
+    ]  # a class may refer to anything, so it is not kept alive: its id may name another by now
+    codes: tuple[CodeType, ...]  # alive, so that no other code gets the ids that name the place
     text: str | None  # of the newest; None: it is not remembered
     failure: Failure
 
@@ -100,15 +104,18 @@ def _place_of(error: BaseException) -> _Place | None:
 def _described_at(place: _Place, error: BaseException, text: str) -> Failure:
     """Make the record of an exception that nothing else led to; of one that was met before, only what its text changes."""
     known = _known.get(place)
+    if known is not None and known.error_type() is not type(error):
+        known = None
     if known is not None and known.text == text:
         return known.failure
     said = without_credentials(text)
     if known is None:
         kind = kind_of(error)
-        common = kind, _frames(error.__traceback__, without_credentials), of_place(error, kind), _alive(error)
+        frames, fingerprint = _frames(error.__traceback__, without_credentials), of_place(error, kind)
+        common = kind, frames, fingerprint, weakref.ref(type(error)), _codes(error)
     else:
-        common = known[:4]
-    kind, frames, fingerprint, _ = common
+        common = known[:5]
+        kind, frames, fingerprint, *_ = common
     message = storable(said)
     traceback = storable(_ended(frames, kind, said, "", TRACEBACK_LIMIT), TRACEBACK_LIMIT)
     failure = Failure(kind, message, traceback, fingerprint or of_text(kind, message))
@@ -119,8 +126,8 @@ def _described_at(place: _Place, error: BaseException, text: str) -> Failure:
     return failure
 
 
-def _alive(error: BaseException) -> tuple[object, ...]:
-    kept: list[object] = [type(error)]
+def _codes(error: BaseException) -> tuple[CodeType, ...]:
+    kept: list[CodeType] = []
     entry = error.__traceback__
     while entry is not None:
         kept.append(entry.tb_frame.f_code)
