@@ -68,6 +68,8 @@ LAST_TWO_ENDS = (
     f"{FLOWS_ON_POSTGRES}::TestTwoEnds::"
     "test_in_all_924_orders_of_two_turns_that_end_the_last_members_the_next_node_opens"
 )
+PLACES = "tests/backends/postgres/test_places.py::TestNodesOfOneNumber"
+CLAIMS_ON_SQLITE = "tests/backends/sqlite/test_lanes.py::TestStatements"
 LANES_ON_POSTGRES = "tests/backends/postgres/test_lane_claims.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 SWAPPED = "tests/backends/postgres/test_swapped_leases.py"
@@ -1295,6 +1297,70 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a retry at once is claimed from a queue that is paused (redis)",
         (Edit(f"{REDIS}/scripts/turn.lua", "redis.call('SISMEMBER', P .. 'paused', queue) == 0", "true"),),
         (f"{USUAL_ON_REDIS}::test_a_retry_at_once_waits_where_its_queue_is_paused",),
+    ),
+    Mutant(
+        "M471",
+        "a usual turn that leaves jobs in a queue wakes no thread for them (redis)",
+        (Edit(f"{REDIS}/scripts/turn_usual.lua", "= #page < most", "= #page <= most"),),
+        (f"{USUAL_ON_REDIS}::test_it_answers_and_writes_what_the_whole_script_does",),
+    ),
+    Mutant(
+        "M472",
+        "runs that fail in one turn are on record as those of the first one's claim (redis)",
+        (Edit(f"{REDIS}/scripts/lib/retrying.lua", "local run = kind.runs[token]", "local run = kind.runs[1]"),),
+        (f"{USUAL_ON_REDIS}::test_runs_that_fail_in_one_turn_are_on_record_by_their_own_claims",),
+    ),
+    Mutant(
+        "M473",
+        "a flow that is cancelled ends jobs of another whose node has the same number (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "AND flow = :flow AND node = :node AND (state <> 'executing' OR cancel_reason IS NULL)",
+                "AND (state <> 'executing' OR cancel_reason IS NULL)",
+            ),
+        ),
+        (f"{PLACES}::test_a_flow_that_is_cancelled_ends_its_own_jobs",),
+    ),
+    Mutant(
+        "M474",
+        "a claim of many queues finds too few jobs where its turn has released what comes first (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/claiming.py",
+                "(names, tx.now, claim.limit + len(released) + 1, _LONG)",
+                "(names, tx.now, claim.limit + 1, _LONG)",
+            ),
+        ),
+        (f"{CLAIMS_ON_SQLITE}::test_a_claim_of_many_queues_is_full_though_the_turn_has_released_what_comes_first",),
+    ),
+    Mutant(
+        "M475",
+        "a failure that recurs is told as one of another line of its function",
+        (
+            Edit(
+                "src/onward/base/failure.py",
+                "(id(entry.tb_frame.f_code), entry.tb_lasti)",
+                "(id(entry.tb_frame.f_code),)",
+            ),
+        ),
+        ("tests/base/test_failure.py::test_two_lines_of_one_function_are_two_places",),
+    ),
+    Mutant(
+        "M476",
+        "a failure that recurs is told as one of a class that is gone",
+        (
+            Edit(
+                "src/onward/base/failure.py", "known.error_type() is not type(error)", "known.error_type() is Exception"
+            ),
+        ),
+        ("tests/base/test_failure.py::test_a_class_that_gets_the_id_of_another_that_is_gone_is_told_apart",),
+    ),
+    Mutant(
+        "M477",
+        "a text with a credential is remembered as one that needs no mask",
+        (Edit("src/onward/base/logs.py", "if cleaned == value and type(value)", "if type(value)"),),
+        ("tests/base/test_logs.py::test_a_text_that_was_told_before_is_told_in_the_same_way",),
     ),
     Mutant(
         "M185",
