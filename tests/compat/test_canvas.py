@@ -89,6 +89,17 @@ def test_options_of_a_copy_are_its_own(add):
     assert [call.options for call in two.parts()] == [{}, {}]
 
 
+def test_a_request_has_the_arguments_that_the_task_was_called_with(app, add, jobs):
+    @app.task(name="told", bind=True)
+    def told(self, total, unit="EUR"):
+        return [list(self.request.args), self.request.kwargs]
+
+    alone, behind = told.delay(7, unit="USD"), (add.s(1) | told.s("GBP")).delay()
+    jobs.drain()
+
+    assert (alone.get(), behind.get()) == ([[7], {"unit": "USD"}], [[2, "GBP"], {}])
+
+
 def test_secrets_are_masked_behind_the_result_of_another_task(app, add, jobs):
     @app.task(name="pay")
     def pay(total, token, currency="EUR"):

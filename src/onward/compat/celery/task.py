@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ __all__ = ["TAKES_PAYLOAD", "Task", "TaskRequest", "handler_of", "secret_places"
 TAKES_PAYLOAD = "onward_celery_payload"  # marks handlers whose arguments are those of a task, in a list and a table
 
 _context: ContextVar[JobContext | None] = ContextVar("onward_celery_context", default=None)
+_args: ContextVar[Sequence[Any]] = ContextVar("onward_celery_args", default=())  # of the run, what it is fed among them
 
 _NOT_HERE = {
     "apply": "call the task, or set app.conf.task_always_eager = True in tests",
@@ -78,7 +80,7 @@ class TaskRequest:
             retries=ctx.attempt - 1,
             called_directly=False,
             delivery_info={"routing_key": ctx.queue, "redelivered": ctx.delivery > ctx.attempt},
-            args=ctx.payload.get("args", ()),
+            args=_args.get(),
             kwargs=ctx.payload.get("kwargs", {}),
         )
 
@@ -273,28 +275,31 @@ def handler_of(task: Task) -> Callable[..., Any]:
     def run(ctx: JobContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
         feed = ctx.meta.get(feeding.KEY)
         found = {node: list(ctx.results_of(node)) for node in feeding.nodes_of(feed)}
-        token = _context.set(ctx)
-        try:
-            return _returned(task, ctx, task.call(feeding.filled(args, feed, found), kwargs))
-        except Ignore:
-            return None
-        finally:
-            _context.reset(token)
+        with _running(ctx, feeding.filled(args, feed, found)) as filled:
+            return _returned(task, ctx, task.call(filled, kwargs))
 
     async def arun(ctx: AsyncJobContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
         feed = ctx.meta.get(feeding.KEY)
         found = {node: [each async for each in ctx.results_of(node)] for node in feeding.nodes_of(feed)}
-        token = _context.set(ctx)
-        try:
-            return _returned(task, ctx, await task.call(feeding.filled(args, feed, found), kwargs))
-        except Ignore:
-            return None
-        finally:
-            _context.reset(token)
+        with _running(ctx, feeding.filled(args, feed, found)) as filled:
+            return _returned(task, ctx, await task.call(filled, kwargs))
 
     handler: Any = arun if inspect.iscoroutinefunction(task.function) else run
     setattr(handler, TAKES_PAYLOAD, True)
     return cast("Callable[..., Any]", handler)
+
+
+@contextmanager
+def _running(ctx: JobContext, args: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Make a run known to what its task reads of it; to raise `Ignore` ends it without a result."""
+    tokens = _context.set(ctx), _args.set(args)
+    try:
+        yield args
+    except Ignore:
+        pass
+    finally:
+        _context.reset(tokens[0])
+        _args.reset(tokens[1])
 
 
 def _returned(task: Task, ctx: JobContext, value: Any) -> Any:
