@@ -3,13 +3,16 @@
     python -m tools.proof                    every part that has not ended on this code; within four hours on two cores
     python -m tools.proof --afresh           all of them, from the first
     python -m tools.proof --failed           those that failed, once more, and then what has not ended
+    python -m tools.proof --missing          those that have not ended on any code
     python -m tools.proof --only log         the parts with this in their names
     python -m tools.proof --list             all parts, what they are planned to take, and which have ended
     python -m tools.proof --scale 0.02       a fiftieth of it, with a record and a page of its own in .cache/proof
 
-Each part runs in a process of its own and leaves a line in `.cache/proof/records.jsonl` when it ends, whatever becomes of
-the run after that.  A part that failed has ended: the page says so, and the exit code is 1 until it passes.  A part counts
-as ended while nothing in src and tests has changed; a line in a page changes nothing.
+Each part runs in a process of its own and leaves a line in `docs/assets/proof.jsonl` when it ends, whatever becomes of the
+run after that.  The file is committed with the page: a run goes on in another checkout.  A part that failed has ended: the
+page says so, and the exit code is 1 until it passes.  A part counts as ended while nothing in src and tests has changed; a
+line in a page changes nothing.  `--missing` is for a proof that is put together over days: a part that has ended on older code
+counts as ended, and the page says which code each was of.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from tools.proof_run import Job, prove_here, run
 
 CACHE = ROOT / ".cache" / "proof"
 PAGE = ROOT / "docs" / "proof.md"
+RECORDS = ROOT / "docs" / "assets" / "proof.jsonl"
 STOPPED = 130  # as a shell calls what Ctrl-C has ended
 _MINUTE = 60.0
 
@@ -48,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.exit(f"no part has {options.only!r} in its name: {', '.join(part.name for part in parts)}")
     whole = options.scale == 1
     folder: Path = options.folder or (CACHE if whole else CACHE / f"scale-{options.scale:g}")
-    records = Records(folder)
+    records = Records(folder, RECORDS if whole and options.folder is None else None)
     if options.list:
         return _list(chosen, records, options.scale, _code(options))
     page = Page(options.page or (PAGE if whole else folder / "proof.md"), parts, records, options.scale)
@@ -69,8 +73,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="WORD", help="the parts with this in their names")
     parser.add_argument("--afresh", action="store_true", help="run what has ended before, too")
     parser.add_argument("--failed", action="store_true", help="run what has failed once more")
+    parser.add_argument("--missing", action="store_true", help="run what has not ended on any code")
     parser.add_argument("--list", action="store_true", help="show the parts, the plan and what has ended; run nothing")
-    parser.add_argument("--folder", type=Path, help="where the records are kept")
+    parser.add_argument("--folder", type=Path, help="where the records are kept, and what a run needs")
     parser.add_argument("--page", type=Path, help="the page to write")
     for name in ("--part", "--into"):  # what the process of a part is told
         parser.add_argument(name, type=Path if name == "--into" else str, help=argparse.SUPPRESS)
@@ -142,8 +147,9 @@ class _Run:
 
     def _has_ended(self, part: Part) -> bool:
         latest = self._records.latest(part.name)
-        again = self._options.failed and latest is not None and not latest.ok
-        return self._records.has_ended(part.name, self._code.code) and not again
+        if latest is None or (self._options.failed and not latest.ok):
+            return False
+        return self._options.missing or self._records.has_ended(part.name, self._code.code)
 
     def _prove(self, part: Part, after: Sequence[Part]) -> None:
         scale, expected = self._options.scale, _estimate(part, self._records, self._options.scale)

@@ -72,11 +72,11 @@ def _git(*arguments: str) -> str:
 
 
 class Records:
-    """The records of one scale, in a folder."""
+    """The records of one scale.  They are in `file`; what a run needs beside them is in the folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
         self.folder = folder
-        self._file = folder / "records.jsonl"
+        self._file = file or folder / "records.jsonl"
         self._before = folder / "before.jsonl"  # of runs before the last that began afresh: for estimates only
         folder.mkdir(parents=True, exist_ok=True)
 

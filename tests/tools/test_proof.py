@@ -237,6 +237,16 @@ def test_records_of_other_code_do_not_count_as_ended_and_are_not_mixed_in_silenc
     assert "All of them ran on the same code" in proof.page.read_text()
 
 
+def test_a_proof_of_several_days_runs_what_has_not_ended_on_any_code(proof):
+    proof.run("--only", "first")
+    _change(proof, code="of yesterday", commit="0123456789ab")
+    proof.ran()
+
+    assert proof.run("--missing")[0] == 0
+    assert proof.ran() == ["second", "third"]
+    assert "**The records are of different code**: 1 at " in proof.page.read_text()
+
+
 def test_a_record_that_was_cut_off_is_of_a_part_that_has_not_ended(proof):
     proof.run()
     proof.ran()
