@@ -128,7 +128,7 @@ export function Chart({ title, id, series, lines, show, steps: stepsTo = ticks }
             <Axes steps={steps} show={stepsTo === timeSteps ? axisLength : format.axisNumber} scale={scale} from={from} until={until} width={width.value} />
             {isEmpty && (
               <text class="chart-empty" x={LEFT + inner / 2} y={HEIGHT / 2}>
-                {points.length === 0 ? "No worker was running" : "Nothing was measured"}
+                {points.length === 0 ? "No worker has run for a minute" : "Nothing was measured"}
               </text>
             )}
             <Gaps points={points} scale={scale} />
