@@ -11,8 +11,8 @@
 Each part runs in a process of its own and leaves a line in `docs/assets/proof.jsonl` when it ends, whatever becomes of the
 run after that.  The file is committed with the page: a run goes on in another checkout.  A part that failed has ended: the
 page says so, and the exit code is 1 until it passes.  A part counts as ended while nothing in src and tests has changed; a
-line in a page changes nothing.  `--missing` is for a proof that is put together over days: a part that has ended on older code
-counts as ended, and the page says which code each was of.
+line in a page changes nothing.  `--missing` is for a proof that takes days: a part that has ended on older code has ended,
+and the page says of which code each was.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ _LONGEST_ERROR = 300
 _HEAD = """\
 # The proof
 
-This page and [its records](assets/proof.jsonl) are written by `make proof` and by nothing else. The parts start real servers, worker processes
-and supervisors, kill, pause and cut them off, and then compare what the store holds with what every run wrote down.
-`make test` runs most of them at a small fraction of their size.
+This page and [its records](assets/proof.jsonl) are written by `make proof` and by nothing else. The parts start real
+servers, worker processes and supervisors, kill, pause and cut them off, and then compare what the store holds with what
+every run wrote down. `make test` runs most of them at a small fraction of their size.
 """
 
 

@@ -4,8 +4,8 @@ Tasks become jobs, ``beat_schedule`` becomes schedules, the canvas becomes flows
 it is said, with the fix.  The modules have the names of Celery's, so that one replacement in the imports moves a program:
 `exceptions`, `result`, `schedules`, `signals`, `states`, `utils`.
 Read `task`, with `plain` (what travels), then `options` (what each option becomes), `conf` and `app`, with `current`; then
-`canvas` with `feeding`, `result`, and `schedules` with `importing`.  `refusing` tells what to write instead of a name that is not
-here; `choosing` and `beside` are for two systems at once; `protocols` is what these ask of each other.
+`canvas` with `feeding`, `result`, and `schedules` with `importing`.  `refusing` tells what to write instead of names
+that are not here; `choosing` and `beside` are for two systems at once; `protocols` is what these ask of each other.
 """
 
 from __future__ import annotations
