@@ -6,6 +6,7 @@ import pytest
 
 from onward.backend import Claim, RanBy, Settlement
 from onward.backends.redis import turning
+from onward.backends.redis.packing import fresh
 from onward.base.failure import Failure
 from onward.job.settlement import under
 from onward.job.states import State
@@ -304,3 +305,13 @@ def test_a_failed_run_of_a_damaged_record_is_not_cut_and_joined(backend, raw, da
     assert not first.applied
     assert second.state is State.RETRYABLE
     assert raw.hget("{onward}:runs:" + lease.envelope.id, "1") is None
+
+
+def test_a_failed_run_of_a_record_that_ends_behind_what_changes_is_not_cut_and_joined(backend, raw):
+    lease = a_lease(backend)
+    record, changing = raw.hget("{onward}:jobs", lease.envelope.id), fresh("default", 0)
+    raw.hset("{onward}:jobs", lease.envelope.id, record[: record.index(changing) + len(changing)])
+
+    (answer,) = backend.turn(a_turn(Settlement.nack(lease, 0, failure=SHARED))).settled
+
+    assert not answer.applied

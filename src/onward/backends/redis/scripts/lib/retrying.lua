@@ -39,7 +39,7 @@ function retries.writer(owner, now)
     end
     local is_whole, after, queue, rank, attempts, crashes, interruptions, waits, parked, asked, spent =
       pcall(cmsgpack.unpack_limit, raw, SPENT - FIXED, rest_from)
-    if not (is_whole and pcall(function()
+    if not (is_whole and after > 0 and pcall(function()  -- below 0: nothing is behind them
       assert(type(queue) == 'string' and is_within(rank, -100, 100) and is_within(attempts, 0, LARGEST_COUNT - 1)
         and crashes == 0 and is_within(interruptions, 0, LARGEST_COUNT) and is_within(waits, 0, LARGEST_COUNT)
         and (parked == nil or is_within(parked, 0, LAST_INSTANT)) and asked == nil and is_text(spent))
