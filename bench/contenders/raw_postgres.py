@@ -58,11 +58,13 @@ _UNNEST = f"""INSERT INTO onward_jobs ({_COLUMNS})
                 FROM unnest(%s::text[], %b::bytea[]) AS given (id, sealed)"""  # noqa: S608
 _COPY = f"COPY onward_jobs ({_COLUMNS}) FROM STDIN (FORMAT BINARY)"
 _TYPES = ("text", "text", "text", "int8", "int8", "int8", "int8", "int8", "text", "bytea")
+# Along the index of Onward's own claims: `tests/tools/test_bench_raw.py` asks the planner.
+FIND = f"""SELECT ctid FROM onward_jobs
+            WHERE queue = 'default' AND state = 'available' AND coalesce(lane, '') = ''
+            ORDER BY rank, available_at, id
+            LIMIT {BATCH} FOR UPDATE SKIP LOCKED"""  # noqa: S608
 _CLAIM = f"""UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = %s, started_at = {_NOW}
-              WHERE ctid = ANY (ARRAY (SELECT ctid FROM onward_jobs
-                                        WHERE queue = 'default' AND state = 'available'
-                                        ORDER BY rank, available_at, id
-                                        LIMIT {BATCH} FOR UPDATE SKIP LOCKED))
+              WHERE ctid = ANY (ARRAY ({FIND}))
           RETURNING id, sealed, delivery"""  # noqa: S608
 _MOVE = f"""WITH gone AS (DELETE FROM onward_jobs WHERE id = ANY (%s) RETURNING *)
             INSERT INTO onward_finished (id, state, finished_at, queue, job, rank, delivery, attempts, crashes,

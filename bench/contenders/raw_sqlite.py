@@ -47,8 +47,10 @@ _BODY = seal(
 _INSERT = """INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job,
                                       sealed)
              VALUES (?, 'default', 'available', 0, 1763200000000000, 3, 1763200000000000, 86400000000, 'work', ?)"""
-_SELECT = """SELECT rowid, id, sealed FROM onward_jobs
-              WHERE queue = 'default' AND state = 'available' ORDER BY rank, available_at, id LIMIT ?"""
+# Along the index of Onward's own claims: `tests/tools/test_bench_raw.py` asks the planner.
+FIND = """SELECT rowid, id, sealed FROM onward_jobs
+            WHERE queue = 'default' AND state = 'available' AND (lane IS NULL OR lane = '')
+            ORDER BY rank, available_at, id LIMIT ?"""
 _CLAIM = """UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1,
                    owner = '00000000000000000000000000000000', started_at = 1763200000000000
              WHERE rowid = ?"""
@@ -104,7 +106,7 @@ def serve(config: str) -> None:
         if CONFIGS[config] != "delete":
             write(connection, _MOVE, done)
         write(connection, _DELETE, done)
-        rows = connection.execute(_SELECT, (BATCH,)).fetchall()
+        rows = connection.execute(FIND, (BATCH,)).fetchall()
         done = [rowid for rowid, _, _ in rows]
         write(connection, _CLAIM, done)
         connection.execute("COMMIT")
