@@ -23,7 +23,7 @@ def apart(package: str) -> None:
 def client() -> Any:
     import redis
 
-    return redis.Redis.from_url(url())
+    return redis.Redis.from_url(url(), socket_timeout=300)  # a server that held ten million jobs takes its time to be empty
 
 
 def fresh() -> None:
