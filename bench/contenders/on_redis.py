@@ -23,7 +23,8 @@ def apart(package: str) -> None:
 def client() -> Any:
     import redis
 
-    return redis.Redis.from_url(url(), socket_timeout=300)  # a server that held ten million jobs takes its time to be empty
+    # A server that held ten million jobs takes its time to be empty.
+    return redis.Redis.from_url(url(), socket_timeout=300)
 
 
 def fresh() -> None:
