@@ -72,9 +72,7 @@ class _Known(NamedTuple):
     kind: str
     frames: str
     fingerprint: str  # "": the message counts
-    error_type: weakref.ref[
-        type
-    ]  # a class may refer to anything, so it is not kept alive: its id may name another by now
+    error_type: weakref.ref[type]  # not kept alive, for a class may refer to anything: its id may name another by now
     codes: tuple[CodeType, ...]  # alive, so that no other code gets the ids that name the place
     text: str | None  # of the newest; None: it is not remembered
     failure: Failure
