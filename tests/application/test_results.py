@@ -158,6 +158,22 @@ def test_a_result_larger_than_the_limit_does_not_undo_the_success(open_app):
     assert record.reason == "no result: it takes 2,002 bytes and the limit is 1,024"
 
 
+def test_why_says_that_a_job_whose_result_could_not_be_stored_has_completed(open_app):
+    jobs = open_app(max_payload=1024)
+
+    @jobs.job
+    def work() -> str:
+        return "x" * 2000
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    reason = jobs.why(handle.id)
+    assert reason.code == "completed"
+    assert reason.text.startswith("It completed at ")
+    assert reason.text.endswith(", with no result: it takes 2,002 bytes and the limit is 1,024.")
+
+
 @pytest.mark.promise("F59")
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_result_that_json_has_no_word_for_is_not_passed_off_as_another(jobs, number):

@@ -16,9 +16,11 @@ from onward.job.arguments import decode_result, encode_result
 from onward.job.registry import Registry
 from onward.job.scrubbing import Scrub
 
-__all__ = ["Results"]
+__all__ = ["NO_RESULT", "Results"]
 
 logger = get_logger("onward.job")
+
+NO_RESULT = "no result: "  # how the reason of a completed job begins that has returned what cannot be stored
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _TEXT = frozenset({str})
@@ -50,7 +52,7 @@ class Results:
         return encoded, None
 
     def _no_result(self, job: str, why: str) -> str:
-        note = storable(f"no result: {why}", 500)
+        note = storable(f"{NO_RESULT}{why}", 500)
         if self._once(job, "none"):
             logger.warning("job %s is completed with %s (return plain data, or a reference to it)", job, note)
         return note

@@ -6,6 +6,7 @@ import re
 
 from onward.base.durations import spoken
 from onward.base.wording import counted
+from onward.job.results import NO_RESULT
 from onward.job.states import State
 from onward.operate.commands import canary, command
 from onward.operate.why.acts import by_whom, facts_of, last_act, purge_of
@@ -72,14 +73,16 @@ def completed(case: Case) -> Reason | None:
         return None
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
     facts = {"finished_at": job.finished_at, "attempts": job.attempts}
-    if case.record is not None and case.record.reason:
-        return Reason(code="completed", text=f"It was skipped{when}: {case.record.reason}.", facts=facts)
+    note = "" if case.record is None or case.record.reason is None else case.record.reason
+    if note and not note.startswith(NO_RESULT):
+        return Reason(code="completed", text=f"It was skipped{when}: {note}.", facts=facts)
     took = ""
     if job.started_at is not None and job.finished_at is not None:
         length = max(0, job.finished_at - job.started_at)
         took = f" after a run of {'less than 1 ms' if length < 1000 else spoken(length / 1_000_000)}"
     left = "; only a tombstone of it is left" if job.tombstone else ""
-    return Reason(code="completed", text=f"It completed{when}{took}{left}.", facts=facts)
+    without = f", with {note}".removesuffix(".") if note else ""
+    return Reason(code="completed", text=f"It completed{when}{took}{without}{left}.", facts=facts)
 
 
 def discarded(case: Case) -> Reason | None:
