@@ -116,7 +116,8 @@ mutants: setup ## Break the code on purpose; the tests must notice
 bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine and the peers; writes docs/benchmarks.md (BENCH="--only postgres": one part)
 	$(BIN)/python -m bench --peers $(PEERS)/bin/python --write $(BENCH)
 
-# The peers have an environment of their own: their dependencies are none of ours.  Two of them want an older redis-py.
+# The peers have an environment of their own: their dependencies are none of ours.  Two of them want an older redis-py,
+# and one of them a later Python.
 $(PEERS)/.installed: Makefile
 	@$(PYTHON) -m venv --clear $(PEERS)
 	@$(PEERS)/bin/pip install --quiet huey litequeue flexiq quebec "psycopg[binary,pool]" uvloop
@@ -126,6 +127,10 @@ $(PEERS)/.installed: Makefile
 	@for peer in arq "saq[redis]"; do \
 		$(PEERS)/bin/pip install --quiet --target $(PEERS)/apart/$${peer%[*} $$peer hiredis \
 		|| echo "bench: $$peer cannot be installed here"; done
+	@later="$(call LATER,3.14 3.13 3.12)"; \
+	if [ -z "$$later" ]; then echo "bench: oban needs a Python 3.12 or later, and there is none here"; \
+	else "$$later" -m venv --clear $(PEERS)/later && $(PEERS)/later/bin/pip install --quiet oban "psycopg[binary,pool]" \
+		|| echo "bench: oban cannot be installed here"; fi
 	@touch $@
 
 # Later interpreters than the one of development: those of pyenv, and those on the PATH.  What pyenv puts there only asks for a choice.

@@ -98,11 +98,12 @@ def _described(peers: Path, packages: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _versions(peers: Path, packages: tuple[str, ...]) -> dict[str, str]:
-    # Those in folders of their own come last, and do not hide what the others use.
+    # Those in folders of their own, or for a later Python, come last, and do not hide what the others use.
     code = (
         "import importlib.metadata as m, pathlib, sys\n"
         "found = {}\n"
-        "apart = [str(each) for each in pathlib.Path(sys.prefix, 'apart').glob('*')]\n"
+        "prefix = pathlib.Path(sys.prefix)\n"
+        "apart = [*map(str, (*prefix.glob('apart/*'), *prefix.glob('later/lib/python*/site-packages')))]\n"
         "for d in m.distributions(path=sys.path + apart): found.setdefault(d.metadata['Name'].lower(), d.version)\n"
         "for each in found.items(): print(*each)"
     )

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from bench import measure
 from bench.measure import Contender
 from bench.rounds import say
+
+
+def later(peers: Path) -> Path:
+    """The later interpreter beside the one of the peers, for those that ask for one."""
+    return peers.parent.parent / "later" / "bin" / "python"
 
 
 def installed(peers: Sequence[Contender]) -> tuple[list[Contender], dict[str, str]]:
@@ -16,7 +22,7 @@ def installed(peers: Sequence[Contender]) -> tuple[list[Contender], dict[str, st
     for each in peers:
         try:
             each.ask("configs")
-        except RuntimeError as error:
+        except (RuntimeError, FileNotFoundError) as error:
             say(f"  {each.name} is left out: {error}")
             missing[each.name] = "it could not be installed"
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from bench import measure
+from bench import measure, peers
 from bench.measure import PYTHON, Contender, middle
 from bench.rounds import Figure, Rounds, beside, say, sooner
 from tests.servers.postgres import postgres_server
@@ -49,13 +49,15 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     forgetful = Contender(FORGETFUL, "onward_postgres", PYTHON, ("2 processes, retention 0",))
     raw = Contender(RAW, "raw_postgres", PYTHON, _raw("claim + move"))
     delete = Contender(RAW_DELETE, "raw_postgres", PYTHON, _raw("claim + delete"))
-    peers, missing = _installed([Contender(name, f"{name}_postgres", options.peers) for name in PEERS])
-    everybody = [program, worker, forgetful, raw, delete, *peers]
+    interpreters = dict.fromkeys(PEERS, options.peers) | {"oban": peers.later(options.peers)}
+    rivals, missing = peers.installed([Contender(name, f"{name}_postgres", interpreters[name]) for name in PEERS])
+    everybody = [program, worker, forgetful, raw, delete, *rivals]
     jobs = {each.name: PEERS.get(each.name, JOBS) for each in everybody}
     if options.quick:
         jobs = {name: count // 8 for name, count in jobs.items()}
     say("choosing the fastest configuration of each")
-    chosen = {each.name: measure.fastest(each, jobs[each.name] // 2, say) for each in everybody}
+    chosen, everybody = peers.chosen(everybody, jobs, missing)
+    rivals = [each for each in rivals if each in everybody]
     rounds = min(3, options.rounds)
     in_turns = Rounds(rounds)
 
@@ -73,18 +75,18 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     say("measuring")
     in_turns("processing", everybody, processing)
     single = 300 if options.quick else 1_500
-    in_turns("enqueue one by one", [program, raw, *peers], lambda each: measure.rate(each, "enqueue", single))
+    in_turns("enqueue one by one", [program, raw, *rivals], lambda each: measure.rate(each, "enqueue", single))
     in_turns("enqueue, 16 threads", [program], lambda each: measure.rate(each, "crowd", single * 4, 16))
     raws = [Contender(name, "raw_postgres", PYTHON) for name in (RAW_COPY, RAW_UNNEST)]
-    in_turns("bulk enqueue", [program, *raws, *peers], bulk)
-    in_turns("fail once, then succeed", [worker, *peers], retrying)
+    in_turns("bulk enqueue", [program, *raws, *rivals], bulk)
+    in_turns("fail once, then succeed", [worker, *rivals], retrying)
     samples = 20 if options.quick else 80
-    in_turns("pick-up", [worker, program, *peers], lambda each: measure.pickup(each, chosen[each.name], samples))
+    in_turns("pick-up", [worker, program, *rivals], lambda each: measure.pickup(each, chosen[each.name], samples))
     return {
         "engine": f"PostgreSQL {_version()}, fsync and synchronous_commit on",
         "rounds": rounds,
         "configurations": chosen,
-        "jobs": jobs,
+        "jobs": {name: jobs[name] for name in chosen},
         "measures": in_turns.measures,
         "noise": in_turns.noise,
         "missing": missing,
@@ -93,24 +95,24 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
 
 def figures(results: dict[str, Any]) -> list[Figure]:
     measures = results["measures"]
-    peers = [name for name in results["configurations"] if name in PEERS]
+    rivals = [name for name in results["configurations"] if name in PEERS]
     done, single, bulk = measures["processing"], measures["enqueue one by one"], measures["bulk enqueue"]
     crowd = zip(measures["enqueue, 16 threads"], single, strict=True)
     return [
-        ("No-op processing with retention 0, beside the fastest peer", beside(done, FORGETFUL, peers), 2.5),
-        ("No-op processing with history kept, beside the fastest peer", beside(done, WORKER, peers), 2.5),
+        ("No-op processing with retention 0, beside the fastest peer", beside(done, FORGETFUL, rivals), 2.5),
+        ("No-op processing with history kept, beside the fastest peer", beside(done, WORKER, rivals), 2.5),
         ("No-op processing beside the raw loop that does the same writes", beside(done, WORKER, [RAW]), 0.75),
         ("Enqueue one by one beside a raw autocommit insert", beside(single, PROGRAM, [RAW]), 0.8),
-        ("Enqueue one by one beside the fastest peer", beside(single, PROGRAM, peers), 1.3),
+        ("Enqueue one by one beside the fastest peer", beside(single, PROGRAM, rivals), 1.3),
         ("Enqueue from 16 threads beside one", middle([many[PROGRAM] / one[PROGRAM] for many, one in crowd]), 4.0),
         ("Bulk enqueue beside the faster of raw COPY and unnest", beside(bulk, PROGRAM, [RAW_COPY, RAW_UNNEST]), 0.6),
-        ("Bulk enqueue beside the fastest peer", beside(bulk, PROGRAM, peers), 2.0),
+        ("Bulk enqueue beside the fastest peer", beside(bulk, PROGRAM, rivals), 2.0),
         (
             "Fail once, then succeed, beside the fastest peer",
-            beside(measures["fail once, then succeed"], WORKER, peers),
+            beside(measures["fail once, then succeed"], WORKER, rivals),
             10.0,
         ),
-        ("Pick-up p50, the fastest peer's beside ours", sooner(measures["pick-up"], WORKER, peers), 1 / 0.75),
+        ("Pick-up p50, the fastest peer's beside ours", sooner(measures["pick-up"], WORKER, rivals), 1 / 0.75),
     ]
 
 
@@ -120,30 +122,14 @@ def fairness(results: dict[str, Any]) -> str:
         "Onward runs at its defaults: `onward worker` with 2 processes, history kept; with retention 0 a success leaves a "
         "tombstone for ten minutes. The peers run with the settings that their manuals or trials show to be fastest, and "
         "results off. PgQueuer writes a line of a log for every job; procrastinate deletes finished jobs; chancy writes "
-        "results once a second, and a crash repeats that second. The raw loop makes by hand the writes that a job costs, "
-        f"in Onward's own tables; the one that only deletes is there for scale.{missing}"
+        "results once a second, and a crash repeats that second; oban runs on a later Python, which it asks for. The raw "
+        "loop makes by hand the writes that a job costs, in Onward's own tables; the one that only deletes is there for "
+        f"scale.{missing}"
     )
 
 
 def _raw(kind: str) -> tuple[str, ...]:
     return tuple(f"{kind}, batch 500, {processes}" for processes in ("1 process", "2 processes"))
-
-
-def _installed(peers: list[Contender]) -> tuple[list[Contender], dict[str, str]]:
-    """Who can be measured here; of the others, why not."""
-    there, missing = [], {}
-    for each in peers:
-        try:
-            each.ask("configs")
-        except RuntimeError as error:
-            say(f"  {each.name} is left out: {error}")
-            missing[each.name] = WHY_NOT.get(each.name, "it could not be installed")
-        else:
-            there.append(each)
-    return there, missing
-
-
-WHY_NOT = {"oban": "it asks for Python 3.12 or newer"}
 
 
 def _version() -> str:
