@@ -58,7 +58,7 @@ def main() -> int:
     options = _options()
     results = page.read(HERE / "docs")
     in_memory = body.COUNTERS
-    for name in options.only or _without_earlier(options):
+    for name in [] if options.page else options.only or _without_earlier(options):
         say(f"{name}:")
         with (
             tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder,
@@ -71,7 +71,7 @@ def main() -> int:
             results[name] = _described(options.peers, ENGINES[name].PACKAGES) | ENGINES[name].run(options)
         for line in page.figures(ENGINES[name], results[name]):
             say(line)
-    if options.write:
+    if options.write or options.page:
         page.write(ENGINES, results, HERE / "docs")
         print(f"written: {page.PAGE} and {page.DATA}")
     return 0
@@ -92,9 +92,16 @@ def _described(peers: Path, packages: tuple[str, ...]) -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": time.strftime("%Y-%m-%d"),
+        "commit": _commit(),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}",
         "versions": {"Python": platform.python_version()} | _versions(peers, packages),
     }
+
+
+def _commit() -> str:
+    """What is measured.  With a plus where the source holds what is not committed."""
+    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    return subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _versions(peers: Path, packages: tuple[str, ...]) -> dict[str, str]:
@@ -123,6 +130,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="an eighth of the work: to try the bench, not to quote it")
     parser.add_argument("--write", action="store_true", help="write the results page")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page from what was measured before, measure nothing"
+    )
     options = parser.parse_args()
     options.disk.mkdir(parents=True, exist_ok=True)
     return options

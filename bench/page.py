@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from bench import picture
 from bench.measure import middle
 from bench.rounds import quantiles
+from bench.tried import TRIED
 
 PAGE, DATA = "benchmarks.md", "assets/benchmarks.json"
 
@@ -29,7 +31,7 @@ def write(engines: Mapping[str, Any], results: dict[str, Any], docs: Path) -> No
         "Producer, worker, server and disk share one machine, which is noisy: only ratios mean anything. Every ratio is "
         "taken within a round in which all were measured in turn; the median of the rounds is shown."
     )
-    lines = ["# Benchmarks", "", about]
+    lines = ["# Benchmarks", "", about, "", *_summary(engines, results)]
     for name, engine in engines.items():
         if name in results:
             file, title = picture.file_name(name), f"What was measured on {engine.TITLE}"
@@ -48,8 +50,31 @@ def figures(engine: Any, results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _summary(engines: Mapping[str, Any], results: dict[str, Any]) -> list[str]:
+    """A line for each part: when it was measured, and how many of its goals it reached."""
+    lines = ["| part | measured | goals reached | missed |", "|---|---|--:|--:|"]
+    for name, engine in engines.items():
+        if name in results:
+            reached = [ratio >= goal for _, ratio, goal in engine.figures(results[name])]
+            link = f"[{engine.TITLE}](#{re.sub(r'[^a-z0-9]+', '-', engine.TITLE.lower())})"
+            lines.append(f"| {link} | {results[name]['date']} | {sum(reached)} | {len(reached) - sum(reached)} |")
+    return lines
+
+
+def _missed(engine: Any, results: dict[str, Any]) -> list[str]:
+    """What was tried for the goals that were missed."""
+    tried = TRIED.get(engine.TITLE, {})
+    missed = [title for title, ratio, goal in engine.figures(results) if ratio < goal and title in tried]
+    return (
+        ["", "What was tried for what was missed:", "", *(f"- *{each}*: {tried[each]}" for each in missed)]
+        if missed
+        else []
+    )
+
+
 def _lines(engine: Any, results: dict[str, Any], shown: str) -> list[str]:
     lines = [_conditions(results), "", engine.fairness(results), "", *figures(engine, results)]
+    lines += _missed(engine, results)
     lines += ["", f"### What was measured on {engine.TITLE}", "", shown, ""]
     for title, rows in results["measures"].items():
         if title == "pick-up":
@@ -77,7 +102,8 @@ def _lines(engine: Any, results: dict[str, Any], shown: str) -> list[str]:
 
 def _conditions(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    return f"{results['date']}, {results['machine']}, {results['engine']}, {versions}; {results['rounds']} rounds."
+    of = f", at `{results['commit']}`" if "commit" in results else ""
+    return f"{results['date']}{of}, {results['machine']}, {results['engine']}, {versions}; {results['rounds']} rounds."
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:

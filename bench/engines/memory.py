@@ -17,7 +17,7 @@ from bench.measure import PYTHON, Contender, middle
 from bench.rounds import Figure, say
 from tests.servers.redis import free_port, redis_server
 
-TITLE = "memory and start"
+TITLE = "Memory and start"
 PACKAGES = ("celery",)
 
 FORKED, FRESH, CELERY = "onward", "onward, --no-preload", "celery"
