@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
+
+from onward.base.lazy import hashlib
 
 __all__ = [
     "CRASHED",
@@ -87,7 +88,7 @@ _VARIES = re.compile(
 
 
 def _digest(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=_DIGITS).hexdigest()
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=_DIGITS).hexdigest()
 
 
 def _places(traceback: TracebackType | None) -> list[Place]:

@@ -6,7 +6,6 @@ rise strictly, so jobs that fall due in the same microsecond keep the order in w
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 import threading
@@ -16,6 +15,7 @@ from operator import or_
 
 from onward.base import forks
 from onward.base.clock import Clock
+from onward.base.lazy import hashlib
 
 __all__ = [
     "MOST_CHILDREN",

@@ -9,7 +9,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["asyncio", "difflib", "platform", "sqlite3", "subprocess"]
+__all__ = [
+    "asyncio",
+    "difflib",
+    "hashlib",
+    "hmac",
+    "platform",
+    "secrets",
+    "shutil",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+]
 
 
 class _Lazy:
@@ -28,8 +39,13 @@ class _Lazy:
 if TYPE_CHECKING:
     import asyncio
     import difflib
+    import hashlib
+    import hmac
     import platform
+    import secrets
+    import shutil
     import sqlite3
     import subprocess
+    import tempfile
 else:
-    asyncio, difflib, platform, sqlite3, subprocess = map(_Lazy, __all__)
+    asyncio, difflib, hashlib, hmac, platform, secrets, shutil, sqlite3, subprocess, tempfile = map(_Lazy, __all__)

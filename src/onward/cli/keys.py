@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from onward import config
+from onward.base.lazy import secrets
 from onward.cli import output
 from onward.cli.application import given, load
 from onward.cli.command import Command, Group, argument

@@ -7,7 +7,6 @@ of the specification in the clear: signatures and ciphertexts differ each time. 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypedDict
@@ -18,6 +17,7 @@ from onward.backend import Origin, ScheduleRow
 from onward.base.clock import SECOND
 from onward.base.durations import Duration
 from onward.base.ids import occurrence_id
+from onward.base.lazy import hashlib
 from onward.client.bound_job import Call
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_template import FlowTemplate, flow_letter, flow_template_of, members_of

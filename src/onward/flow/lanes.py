@@ -11,9 +11,9 @@ steps over them at once.  The digits spread the keys: a process that begins at a
 
 from __future__ import annotations
 
-import hashlib
 import random
 
+from onward.base.lazy import hashlib
 from onward.errors import ArgumentError
 
 __all__ = [

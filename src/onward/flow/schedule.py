@@ -8,7 +8,6 @@ A tick is booked once because the row's version is compared where it is written,
 
 from __future__ import annotations
 
-import hashlib
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import msgspec
 from onward.base.clock import SECOND
 from onward.base.durations import Duration, seconds
 from onward.base.ids import occurrence_id
+from onward.base.lazy import hashlib
 from onward.base.names import suggestion
 from onward.errors import InvalidSchedule, InvalidTime
 from onward.flow.cron import Timetable, normal, ticks_of

@@ -16,7 +16,6 @@ unless they are given one.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 import typing
@@ -29,6 +28,7 @@ from msgspec import UNSET, UnsetType
 
 from onward.base import durations
 from onward.base.failure import kind_of
+from onward.base.lazy import hashlib
 from onward.base.logs import get_logger
 from onward.base.names import suggestion
 from onward.errors import OptionError

@@ -11,7 +11,6 @@ can write to the store could get any bytes signed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from onward.backend import AuditQuery, Inspection, Look, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import edited_id
+from onward.base.lazy import hashlib
 from onward.client.client import Client
 from onward.client.record import Records, payload_of
 from onward.errors import ArgumentError, JobNotFound, OnwardError, OptionError, SigningKeyMissing
@@ -179,7 +179,7 @@ class Editor:
     def _new_id(self, stored: StoredJob, payload: bytes) -> str:
         """Derive the id from a digest of the arguments, which is keyed where encryption is on."""
         ordered = msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
-        digest = self._keys.encryption.key("edited", stored.id, sha256(ordered).hexdigest()) or ""
+        digest = self._keys.encryption.key("edited", stored.id, hashlib.sha256(ordered).hexdigest()) or ""
         return edited_id(stored.id, stored.delivery, digest.encode(), stored.finished_at or stored.enqueued_at)
 
     def _lane(self, letter: Letter, payload: bytes) -> tuple[str | None, int | None]:

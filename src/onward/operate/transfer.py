@@ -14,7 +14,6 @@ The two reservations have one name and say what each store does:
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -22,6 +21,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from onward.backend import Inspection, Note, Query, StoredJob
+from onward.base.lazy import secrets
 from onward.contract.transfer import TRANSFERABLE, Attached, Restored, Transferable, version_of
 from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, QueueReserved
 from onward.job.states import State

@@ -13,12 +13,12 @@ The newest key encrypts; every active one decrypts.  `cryptography` is imported 
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
 from binascii import Error, a2b_base64, b2a_base64
 from typing import TYPE_CHECKING
 
+from onward.base.lazy import hmac
 from onward.errors import DecryptionFailed, DecryptionKeyMissing, EncryptionUnavailable
 from onward.security.key_ring import Key, KeyRing
 

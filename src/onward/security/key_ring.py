@@ -11,9 +11,7 @@ not in a pickle.
 
 from __future__ import annotations
 
-import hmac
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ from typing import Any, Literal, NoReturn, Self
 
 import msgspec
 
+from onward.base.lazy import hmac, secrets
 from onward.base.logs import get_logger
 from onward.base.ownership import key_problem
 from onward.errors import OptionError

@@ -16,13 +16,12 @@ decision, never the job's.
 
 from __future__ import annotations
 
-import hmac
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
-from hashlib import sha256
-from hmac import compare_digest
+from functools import cached_property
 from typing import Literal
 
+from onward.base.lazy import hashlib, hmac
 from onward.errors import SignatureRejected, SigningKeyMissing
 from onward.job.envelope import UNSIGNED, VERSION, Sealed, Sign, Verify, parted
 from onward.security.key_ring import Key, KeyRing, Mode
@@ -74,7 +73,7 @@ class Signer:
         key = self._active.get(key_id)
         if key is None:
             return self._stranger(key_id)
-        if compare_digest(self._note_mac(key, queue)(place), signature + b"\n"):
+        if hmac.compare_digest(self._note_mac(key, queue)(place), signature + b"\n"):
             return None
         return (
             f"its signature by key {key_id.decode()} does not match: it was changed, or signed for another job, name, queue "
@@ -91,7 +90,7 @@ class Signer:
         key = self._active.get(key_id.encode("utf-8", "replace"))
         if key is None:
             return None
-        return compare_digest(self._entry_mac(key)(parts), signature.encode("utf-8", "replace") + b"\n")
+        return hmac.compare_digest(self._entry_mac(key)(parts), signature.encode("utf-8", "replace") + b"\n")
 
     def body(self, sealed: Sealed) -> bytes | None:
         """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
@@ -102,7 +101,12 @@ class Signer:
         if mac is None:
             mac = self._usual[sealed.queue] = self._mac(self._signing, sealed.queue)
         body = data[self._length :]
-        return body if compare_digest(mac(body), data[len(self.start) : self._length]) else None
+        return body if self._equal(mac(body), data[len(self.start) : self._length]) else None
+
+    @cached_property
+    def _equal(self) -> Callable[[bytes, bytes], bool]:
+        """The comparison, looked up once: every signed job passes through `body`."""
+        return hmac.compare_digest
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
         """Return why the signature does not count for this queue; None if it does."""
@@ -113,7 +117,7 @@ class Signer:
                 return self._stranger(key_id)
             mac = self._mac(key, queue)
         # As text, so that there is one way to write a signature; and in the same time, wherever the first difference is.
-        if compare_digest(mac(body), signature + b"\n"):
+        if hmac.compare_digest(mac(body), signature + b"\n"):
             return None
         return (
             f"its signature by key {key_id.decode()} does not match: its bytes were changed, or they were "
@@ -288,7 +292,7 @@ class Signing:
 def _prepare(key: bytes, start: bytes) -> _Mac:
     """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of computing them again."""
     block = key.ljust(_BLOCK, b"\0")
-    inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
+    inner, outer = hashlib.sha256(block.translate(_INNER)), hashlib.sha256(block.translate(_OUTER))
     inner.update(start)
     copy_inner, copy_outer = inner.copy, outer.copy
 

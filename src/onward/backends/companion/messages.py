@@ -7,13 +7,13 @@ A second message has an id of its own, because a broker may take one with the sa
 from __future__ import annotations
 
 import re
-import secrets
 import sys
 
 import msgspec
 
 from onward.backend import Lease, Settlement, StoredJob
 from onward.base.clock import SECOND
+from onward.base.lazy import secrets
 from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadTooLarge
 from onward.job.envelope import Envelope, Sealed, open_sealed, seal
 from onward.job.settlement import Settled, crash_pause

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from onward.backend import Migration
+from onward.base.package_files import folder_of
 from onward.errors import SchemaTooNew
 
 __all__ = ["Migration", "missing", "shipped"]
@@ -13,7 +13,7 @@ __all__ = ["Migration", "missing", "shipped"]
 
 def shipped(package: str) -> list[Migration]:
     """Return the migrations of this version of Onward, in order."""
-    folder = files(package).joinpath("migrations")
+    folder = folder_of(package).joinpath("migrations")
     found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
     return sorted(
         Migration(int(entry.name[:4]), entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))

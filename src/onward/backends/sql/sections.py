@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 from onward.base.names import namespace_name
+from onward.base.package_files import folder_of
 
 __all__ = ["TABLES", "emptying", "load", "prefix_of", "prefixed", "sections"]
 
@@ -34,7 +34,7 @@ _PREFIX = re.compile(r"\bonward_")
 @cache
 def load(package: str, prefix: str) -> Mapping[str, str]:
     """Return every statement of the package by its name, for the tables that start with ``prefix``."""
-    text = files(package).joinpath("queries.sql").read_text(encoding="utf-8")
+    text = folder_of(package).joinpath("queries.sql").read_text(encoding="utf-8")
     return {name: prefixed(statement, prefix) for name, statement in sections(text).items()}
 
 

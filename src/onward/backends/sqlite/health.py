@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from pathlib import Path
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from onward.backend import Check
 from onward.backends.sqlite import connection as connections
 from onward.backends.sqlite import library, schema
+from onward.base.lazy import shutil
 
 __all__ = ["of_connection", "of_file", "of_library", "wal_size"]
 

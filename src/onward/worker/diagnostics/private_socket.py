@@ -11,9 +11,10 @@ import socket
 import stat
 import struct
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from onward.base.lazy import tempfile
 
 __all__ = ["IN_FILES", "close", "connect", "listen", "may_talk"]
 
