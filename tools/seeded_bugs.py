@@ -80,6 +80,7 @@ CROWDS = "tests/proof/test_crowds.py"
 INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
+GROUP_COMMITS = "tests/application/test_group_commit.py"
 PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
@@ -3582,5 +3583,17 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/supervisor/test_reload.py::test_new_code_runs_and_what_was_begun_is_finished_with_the_old",),
+    ),
+    Mutant(
+        "M480",
+        "a caller that was interrupted in the middle of a commit wakes nobody, and those behind it stay blocked",
+        (
+            Edit(
+                "src/onward/client/client.py",
+                "        while ticket is not None and ticket.left:\n",
+                "        while False:\n",
+            ),
+        ),
+        (f"{GROUP_COMMITS}::TestCallersThatWakeEachOther::test_those_behind_a_caller_that_was_interrupted_are_woken",),
     ),
 )

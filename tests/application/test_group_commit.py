@@ -7,6 +7,7 @@ import time
 import pytest
 
 from onward import BackendUnavailable
+from onward.client import client
 from onward.errors import BackendRefused, StoreFull
 from onward.telemetry import JobDeduplicated, JobEnqueued
 
@@ -221,6 +222,70 @@ def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, e
 
     assert work.enqueue(3).state() == "available"
     assert [record.payload["n"] for record in jobs.list()] == [1, 3]
+
+
+class TestCallersThatWakeEachOther:
+    @pytest.fixture(autouse=True)
+    def no_look_around(self, monkeypatch):
+        """A caller that is not woken stays blocked."""
+        monkeypatch.setattr(client, "_LOOK_AROUND", 60.0)
+
+    def test_each_caller_of_a_commit_is_woken(self, work, together):
+        assert len({handle.id for handle in together([work.enqueue] * 8)}) == 8
+
+    def test_each_caller_is_woken_whose_commit_is_refused(self, jobs, work, together):
+        def refuse(envelopes):
+            raise BackendRefused("none of these")
+
+        outcomes = together([work.enqueue] * 5, meanwhile=lambda: setattr(jobs.backend, "before", refuse))
+
+        assert [type(outcome) for outcome in outcomes] == [BackendRefused] * 5
+
+    def test_those_behind_a_caller_that_was_interrupted_are_woken(self, jobs, work, eventually, ctrl_c):
+        """The main thread waits in the middle of a batch when Ctrl-C reaches it, and wakes nobody any more."""
+        commits, gates = [], [threading.Event(), threading.Event()]
+
+        def hold_up(envelopes):
+            commits.append(len(envelopes))
+            if len(commits) <= len(gates):
+                gates[len(commits) - 1].wait(20)
+
+        def enqueue_behind(count):
+            thread = threading.Thread(target=work.enqueue, daemon=True)
+            thread.start()
+            eventually(lambda: len(jobs.client._commit._tickets) == count)
+            return thread
+
+        jobs.backend.before = hold_up
+        first = threading.Thread(target=work.enqueue, daemon=True)
+        first.start()
+        eventually(lambda: commits)
+        others = [enqueue_behind(1), enqueue_behind(2)]
+        # The commit of the two that wait, the main thread and one more begins while the main thread is in the middle.
+        others += self.interrupted_in_the_middle(jobs, work, eventually, commits, gates, enqueue_behind)
+
+        gates[1].set()
+        for thread in (first, *others):
+            thread.join(20)
+            assert not thread.is_alive(), "a caller was not woken"
+        assert commits[1] == 4
+
+    def interrupted_in_the_middle(self, jobs, work, eventually, commits, gates, enqueue_behind):
+        last = []
+
+        def interrupt():
+            eventually(lambda: len(jobs.client._commit._tickets) == 3)
+            last.append(enqueue_behind(4))
+            gates[0].set()
+            eventually(lambda: len(commits) == 2)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+        helper = threading.Thread(target=interrupt)
+        helper.start()
+        with pytest.raises(KeyboardInterrupt):
+            work.enqueue()
+        helper.join(20)
+        return last
 
 
 class TestAnEnqueueOfUnknownFate:

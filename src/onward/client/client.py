@@ -1,9 +1,11 @@
 """Storing sealed jobs.  The client commits them with those of other threads, counts them, and emits events.
 
 **Group commit.**  Every caller appends a ticket with its jobs to a list.  The thread that finds the commit lock free leads:
-it stores the jobs of all tickets, wakes the callers whose tickets are answered, and then the first whose ticket is not.  An
-answered caller does not wait for the next commit, so that one has many jobs again.  `GroupCommit` starts no thread, so
-there is none to stop, or to lose in a fork; and each caller returns only when its own job is durable.
+it stores the jobs of all tickets, wakes the first caller whose ticket is not answered, which leads next, and then the first
+whose ticket is.  That one wakes the next on its way out: woken all at once they would wait for the interpreter's lock, and
+the next leader behind them.  An answered caller does not wait for the next commit, so that one has many jobs again.
+`GroupCommit` starts no thread, so there is none to stop, or to lose in a fork; and each caller returns only when its own job
+is durable.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from math import inf
 from operator import attrgetter
 from typing import Protocol
@@ -147,7 +150,7 @@ class Enqueue(Protocol):
 
 
 class _Ticket:
-    __slots__ = ("answer", "deadline", "envelopes", "error", "retried", "turn")
+    __slots__ = ("after", "answer", "deadline", "envelopes", "error", "left", "retried", "turn")
 
     def __init__(self, envelopes: Sequence[Envelope], deadline: float) -> None:
         self.envelopes = envelopes
@@ -155,6 +158,8 @@ class _Ticket:
         self.answer: list[Enqueued] | None = None
         self.error: Exception | None = None
         self.retried = False
+        self.after: _Ticket | None = None  # the next of its batch
+        self.left = False  # whether its caller was interrupted
         self.turn = threading.Lock()  # held until the ticket is answered, or its caller may lead
         self.turn.acquire()
 
@@ -165,6 +170,14 @@ class _Ticket:
     def wake(self) -> None:
         with suppress(RuntimeError):  # it is awake
             self.turn.release()
+
+    def wake_after(self) -> None:
+        """Wake the next caller of the batch, which wakes the one after it."""
+        ticket = self.after
+        while ticket is not None and ticket.left:
+            ticket = ticket.after
+        if ticket is not None:
+            ticket.wake()
 
 
 class GroupCommit:
@@ -203,6 +216,8 @@ class GroupCommit:
         except BaseException:
             self._give_up(ticket)
             raise
+        finally:
+            ticket.wake_after()
         if ticket.error is not None:
             raise ticket.error
         assert ticket.answer is not None
@@ -220,15 +235,20 @@ class GroupCommit:
         self._commit_lock = threading.RLock()
 
     def _lead(self, ticket: _Ticket) -> None:
+        batch: list[_Ticket] = []
         try:
             while not ticket.answered:
-                self._commit(self._take())
+                _wake_first(batch)
+                batch = self._take()
+                self._commit(batch)
         finally:
             self._commit_lock.release()
             self._wake_next()
+            _wake_first(batch)
 
     def _give_up(self, ticket: _Ticket) -> None:
         """Remove the ticket of an interrupted caller; if that caller was to lead, let the next one."""
+        ticket.left = True
         with self._tickets_lock:
             if ticket in self._tickets:
                 self._tickets.remove(ticket)
@@ -250,7 +270,10 @@ class GroupCommit:
                     break
                 taken += 1
             batch, self._tickets = self._tickets[:taken], self._tickets[taken:]
-            return batch
+        # Before any of them is answered: a caller that looks around by itself finds out which one to wake.
+        for ticket, after in pairwise(batch):
+            ticket.after = after
+        return batch
 
     def _commit(self, batch: list[_Ticket]) -> None:
         try:
@@ -268,8 +291,8 @@ class GroupCommit:
                     ticket.retried = True
                 with self._tickets_lock:
                     self._tickets = unanswered + self._tickets
-            for ticket in batch:
-                ticket.wake()
+                for ticket in batch:
+                    ticket.wake()
 
     def _store(self, batch: list[_Ticket]) -> None:
         envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
@@ -321,6 +344,14 @@ class GroupCommit:
         if not self._repeats or not isinstance(error, BackendUnavailable) or isinstance(error, StoreFull):
             return inf
         return min(ticket.deadline for ticket in batch) + _LONGEST_PAUSE
+
+
+def _wake_first(batch: Sequence[_Ticket]) -> None:
+    """Wake the first caller of a batch that is answered."""
+    if batch:
+        batch[0].wake()
+        if batch[0].left:
+            batch[0].wake_after()
 
 
 def _allowance(envelopes: Sequence[Envelope]) -> float:
