@@ -52,6 +52,7 @@ _NO_LIMIT = 1_000_000  # leases
 _MOST_ADOPTED = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
+_PUT_BACK = frozenset(("nack", "release", "snooze", "crashed"))  # moves after which a job may be due at once
 
 
 class Pump:
@@ -259,7 +260,7 @@ class Pump:
             if not result.leases and not self._unsettled:
                 self._prefetch.forget()
                 self._inflight.open_all()
-        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze", "crashed") for item in made.settlements):
+        if any(item.move in _PUT_BACK and item.delay <= 0 for item in made.settlements):
             self._may_be_work = True
 
     def _accept_leases(self, leases: Sequence[Lease]) -> None:
@@ -270,14 +271,15 @@ class Pump:
         works: list[Work] = []
         opened: list[Ready | Attempt] = []
         inherited: list[Ready | Attempt] = []
+        verdicts, runtime = self.recovery.verdicts, self._parts.runtime
         for lease in leases:
             key = key_of(lease)
             self._unsettled[key] = lease.envelope.queue
-            if key in self.recovery.verdicts:
+            if verdicts and key in verdicts:
                 ready = self.recovery.fate_of_inherited(lease)
                 inherited.append(ready)
             else:
-                ready = prepare(lease, self._parts.runtime)
+                ready = prepare(lease, runtime)
                 opened.append(ready)
             if isinstance(ready, Ready):
                 self._order += 1
