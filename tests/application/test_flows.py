@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from onward import AsyncJobContext, Fixed, JobContext, Onward, State
-from onward.client.bound_job import Call
+from onward.client.calls import Call
 from onward.errors import (
     ArgumentError,
     BackendUnavailable,

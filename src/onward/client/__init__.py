@@ -1,7 +1,7 @@
 """The producer: from a decorated function to a stored job, its handle and its record.
 
 Called by the application, by transactions and by the operators; knows nothing of workers.
-Read `bound_job` (what ``@jobs.job`` leaves; its type is `job_decorator`, and the handle that enqueueing returns),
+Read `bound_job` (what ``@jobs.job`` leaves; its type is `job_decorator`, and the handle that enqueueing returns; `calls`),
 `letters` (options weighed and sealed; `stamps` add to the meta, `laning` finds the lane), `client` (enqueue, with one
 commit for many threads); then what comes back: `results_of_many`, `record` and `damage` (what of a row is
 unreadable); `auditing` (what people did by hand).  `builder` is ``jobs.define(...)``.

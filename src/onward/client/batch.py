@@ -12,7 +12,7 @@ from onward.backend import Enqueued
 from onward.base.failure import kind_of, storable
 from onward.base.lazy import asyncio
 from onward.base.logs import get_logger
-from onward.client.bound_job import Call, each_of
+from onward.client.calls import Call, each_of
 from onward.client.flow_builder import with_plan
 from onward.client.flow_handle import FlowHandle
 from onward.client.flow_source import FlowSource, checked_flag, checked_name

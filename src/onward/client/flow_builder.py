@@ -10,7 +10,8 @@ import msgspec
 
 from onward.base.lazy import asyncio
 from onward.base.names import suggestion
-from onward.client.bound_job import Call, Job
+from onward.client.bound_job import Job
+from onward.client.calls import Call
 from onward.client.flow_handle import FlowHandle
 from onward.client.flow_source import FlowNode, FlowSource, checked_flag, checked_name
 from onward.client.letters import LetterWriter

@@ -9,7 +9,8 @@ from onward.backend import Backend, Enqueued, Envelope, FlowRow, Inspection, Kee
 from onward.base.failure import storable
 from onward.base.names import job_name, suggestion
 from onward.client.auditing import Auditor
-from onward.client.bound_job import Call, HandleSource, Job
+from onward.client.bound_job import HandleSource, Job
+from onward.client.calls import Call
 from onward.client.client import Client
 from onward.errors import ArgumentError, FlowError, FlowNotFound, InvalidName, OptionError, Unsupported
 from onward.job.arguments import decode_result

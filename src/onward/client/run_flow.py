@@ -11,7 +11,8 @@ from onward.backend import Enqueued, FlowRow
 from onward.base.ids import MOST_CHILDREN, child_id
 from onward.base.lazy import asyncio
 from onward.base.names import key as checked_key
-from onward.client.bound_job import Call, Job, JobHandle, each_of
+from onward.client.bound_job import Job, JobHandle
+from onward.client.calls import Call, each_of
 from onward.client.flow_source import FlowSource, checked_name
 from onward.errors import FlowError
 from onward.flow.graph import before, behind

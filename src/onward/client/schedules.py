@@ -18,7 +18,7 @@ from onward.base.clock import SECOND
 from onward.base.durations import Duration
 from onward.base.ids import occurrence_id
 from onward.base.lazy import hashlib
-from onward.client.bound_job import Call
+from onward.client.calls import Call
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_template import FlowTemplate, flow_letter, flow_template_of, members_of
 from onward.client.letters import LetterWriter

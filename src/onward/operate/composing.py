@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 if TYPE_CHECKING:  # an application is imported before what it is made of
     from onward.client.batch import Batch
-    from onward.client.bound_job import Call
+    from onward.client.calls import Call
     from onward.client.flow_builder import FlowBuilder
     from onward.client.schedules import ScheduleOptions
     from onward.operate.declarations import Declarations

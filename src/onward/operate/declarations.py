@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar, Unpack, cast
 
 from onward.base.names import suggestion
 from onward.client.booking import Booker
-from onward.client.bound_job import Call, Job
+from onward.client.bound_job import Job
+from onward.client.calls import Call
 from onward.client.schedules import PolicyOptions, ScheduleOptions, ScheduleWriter
 from onward.errors import DefinitionError, OptionError
 from onward.job.definition import JobDefinition

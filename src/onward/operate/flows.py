@@ -8,7 +8,7 @@ from typing import Any
 
 from onward.backend import Enqueued, Envelope, Lease
 from onward.client.batch import Batch
-from onward.client.bound_job import Call
+from onward.client.calls import Call
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_handle import FlowHandle, FlowRecord
 from onward.client.flow_source import FlowSource, checked_flag

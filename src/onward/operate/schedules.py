@@ -23,7 +23,8 @@ from onward.base.durations import Duration
 from onward.base.names import suggestion
 from onward.client.auditing import Auditor, Draft
 from onward.client.booking import Booker, booked_ids
-from onward.client.bound_job import Call, Job, JobHandle
+from onward.client.bound_job import Job, JobHandle
+from onward.client.calls import Call
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_handle import FlowHandle
 from onward.client.flow_source import FlowSource

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from onward.client.bound_job import Call, Job
+from onward.client.bound_job import Job
+from onward.client.calls import Call
 from onward.errors import OptionError
 
 __all__ = ["AnyJob", "arguments_of", "function_of"]

@@ -20,7 +20,8 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 from onward.backend import Backend, Enqueued, StoredJob
 from onward.base.clock import until
 from onward.base.lazy import asyncio
-from onward.client.bound_job import Call, HandleSource, Job, JobHandle
+from onward.client.bound_job import HandleSource, Job, JobHandle
+from onward.client.calls import Call
 from onward.client.client import Client
 from onward.client.flow_builder import FlowBuilder
 from onward.client.flow_handle import FlowHandle
