@@ -634,11 +634,30 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{POSTGRES}/holds.py",
-                "ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])",
-                "ordered = list(range(len(pointers)))",
+                "zip(*sorted(held, key=lambda pointer: pointer[:2]), strict=True)",
+                "zip(*held, strict=True)",
             ),
         ),
         (f"{KEYS_ON_POSTGRES}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
+    ),
+    Mutant(
+        "M481",
+        "keys are locked before the jobs that wait for them (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "    woken = _to_wake(tx, held)\n",
+                "",
+            ),
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "ttls=ttls)\n    if woken:",
+                "ttls=ttls)\n    woken = _to_wake(tx, held)\n    if woken:",
+            ),
+        ),
+        (
+            "tests/backends/postgres/test_key_order.py::test_a_turn_that_has_to_wait_for_a_job_behind_a_key_has_no_key_in_hand",
+        ),
     ),
     Mutant(
         "M27",

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from onward.backend import Claim, Hold, Settlement, Turn
+from onward.backends.postgres import queries
 from onward.job.states import State
-from onward.testing.contract.builders import some_envelopes
-from tests.backends.key_order import KeyOrder
+from onward.testing.contract.builders import a_session, some_envelopes
+from tests.backends.key_order import FIRST, KeyOrder, keyed, leases_of
 from tests.waiting import eventually
 
 
@@ -59,3 +61,40 @@ def test_a_cancellation_waits_for_a_job_with_no_other_in_hand(backend, url, wait
     cancelling.join(60)
 
     assert states == [State.CANCELLED, State.CANCELLED]
+
+
+@pytest.mark.promise("F34")
+def test_a_turn_that_has_to_wait_for_a_job_behind_a_key_has_no_key_in_hand(
+    backend, open_backend, url, waiting, no_deadlock, monkeypatch
+):
+    """The server waits in spite of SKIP LOCKED where a row's newest version is locked by the time that it gets there."""
+    (lease,) = leases_of(backend, "one", FIRST)
+    backend.open_session(a_session("two"))
+    backend.enqueue([keyed(FIRST, queue="later")])
+    (waiter,) = backend.turn(Turn(owner="two", claim=Claim(queues=("later",), limit=1))).leases
+    assert waiter.hold is Hold.BUSY
+    backend.turn(Turn(owner="two", settlements=[Settlement.snooze(waiter, 60, waits=1)]))
+    sections = queries.load
+
+    def waits(prefix):
+        loaded = sections(prefix)
+        section = loaded["once_waiters"]
+        return {
+            **loaded,
+            "once_waiters": section._replace(sql=section.sql.replace(b"FOR UPDATE SKIP LOCKED", b"FOR UPDATE")),
+        }
+
+    monkeypatch.setattr(queries, "load", waits)
+    client, results = open_backend(), []
+    with psycopg.connect(url) as claim:
+        claim.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [waiter.envelope.id])
+        turn = Turn(owner="one", settlements=[Settlement.ack(lease)])
+        turning = threading.Thread(target=lambda: results.append(client.turn(turn)))
+        turning.start()
+        eventually(waiting)
+        claim.execute("SELECT 1 FROM onward_holds WHERE key = %s FOR UPDATE", [f"work/{FIRST}"])
+        claim.commit()
+    turning.join(60)
+
+    assert [answer.applied for result in results for answer in result.settled] == [True]
+    assert backend.get(waiter.envelope.id).state is State.AVAILABLE

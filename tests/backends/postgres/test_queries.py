@@ -54,6 +54,7 @@ TURN = [
     "holds",
     "take_holds",
     "end_holds",
+    "ended_holds",
     "enqueue",
     "enqueue_new",
     "enqueue_one",

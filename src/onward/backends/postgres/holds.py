@@ -34,14 +34,21 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
 
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
-    """Confirm or drop the keys of these leases, and wake the jobs that wait for them."""
+    """Confirm or drop the keys of these leases, and wake the jobs that wait for them.
+
+    The jobs are locked first: a transaction that has keys waits for keys only.
+    """
     pointers = ended_holds(ended)
+    kinds, keys, ids, tokens, _ = map(list, zip(*pointers, strict=True))
+    numbers = tx.ask("ended_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens).rows()
+    held = [pointers[number - 1] for number in sorted(number for (number,) in numbers)]
+    if not held:
+        return
+    woken = _to_wake(tx, held)
     # In the order of the keys, like a claim.
-    ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
-    kinds, keys, ids, tokens, ttls = map(list, zip(*(pointers[at] for at in ordered), strict=True))
-    numbers = tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls).rows()
-    held = sorted(ordered[number - 1] for (number,) in numbers)
-    if held and (woken := _to_wake(tx, [pointers[at] for at in held])):
+    kinds, keys, ids, tokens, ttls = map(list, zip(*sorted(held, key=lambda pointer: pointer[:2]), strict=True))
+    tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls)
+    if woken:
         tx.woken |= woken
         tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
 

@@ -480,13 +480,24 @@ WITH held AS MATERIALIZED (
 )
 DELETE FROM onward_holds WHERE ctid = ANY (ARRAY (SELECT place FROM held));
 
+-- name: ended_holds
+-- Which of them were held at all.  Without a lock: while a lease is valid no other transaction writes the pointer to it.
+SELECT ended.number
+  FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[]), cast(:ids AS text[]), cast(:tokens AS bigint[]))
+       WITH ORDINALITY AS ended (kind, key, job_id, token, number)
+ CROSS JOIN LATERAL (SELECT 1
+                       FROM onward_holds
+                      WHERE kind = ended.kind AND key = ended.key AND job_id = ended.job_id AND token = ended.token
+                        AND done_until IS NULL
+                      LIMIT 1) AS hold;
+
 -- name: end_holds
--- A time to live confirms, none drops.  The answer is which of them were held at all.
+-- A time to live confirms, none drops.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 held AS MATERIALIZED (
-    SELECT ended.number, ended.ttl, hold.*
+    SELECT ended.ttl, hold.*
       FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[]), cast(:ids AS text[]), cast(:tokens AS bigint[]),
-                  cast(:ttls AS bigint[])) WITH ORDINALITY AS ended (kind, key, job_id, token, ttl, number)
+                  cast(:ttls AS bigint[])) AS ended (kind, key, job_id, token, ttl)
      CROSS JOIN LATERAL (SELECT kind, key
                            FROM onward_holds
                           WHERE kind = ended.kind AND key = ended.key AND job_id = ended.job_id AND token = ended.token
@@ -500,10 +511,11 @@ held AS MATERIALIZED (
     DELETE FROM onward_holds AS hold USING held
      WHERE hold.kind = held.kind AND hold.key = held.key AND held.ttl IS NULL
 )
-SELECT number FROM held;
+SELECT count(*) FROM held;
 
 -- name: once_waiters
--- The first in claim order for each key.  A job that is locked is being woken or changed by another transaction.
+-- The first in claim order for each key.  A job that is locked is being woken or changed by another transaction.  Before any key
+-- is locked: where a row's newest version is locked by the time that the server gets to it, it waits in spite of SKIP LOCKED.
 SELECT ended.key, job.id
   FROM unnest(cast(:keys AS text[]), cast(:limits AS bigint[])) AS ended (key, at_most)
  CROSS JOIN LATERAL (SELECT id
