@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from onward.client.letters import LetterWriter
 from onward.errors import ArgumentError
+from onward.job.envelope import Letter
 
-if TYPE_CHECKING:
-    from onward.client.bound_job import Job
-
-__all__ = ["NO_KEYWORDS", "Call", "arguments_of", "each_of"]
+__all__ = ["NO_KEYWORDS", "Call", "CalledJob", "arguments_of", "each_of"]
 
 NO_KEYWORDS: Mapping[str, Any] = {}
+
+
+class CalledJob(Protocol):
+    """The job that a call is of."""
+
+    @property
+    def name(self) -> str: ...
+
+    def template(self, call: Call) -> tuple[Letter, float | None]: ...
+
+    def is_written_by(self, letters: LetterWriter) -> bool: ...
 
 
 class Call(NamedTuple):
@@ -20,7 +30,7 @@ class Call(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    job: Job[..., Any, Any, Any] | None = None
+    job: CalledJob | None = None
 
 
 def each_of(calls: Iterable[Sequence[Any] | Call]) -> Iterator[Sequence[Any] | Call]:
