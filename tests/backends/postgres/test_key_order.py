@@ -65,7 +65,7 @@ def test_a_cancellation_waits_for_a_job_with_no_other_in_hand(backend, url, wait
 
 @pytest.mark.promise("F34")
 def test_a_turn_that_has_to_wait_for_a_job_behind_a_key_has_no_key_in_hand(
-    backend, open_backend, url, waiting, no_deadlock, monkeypatch
+    backend, open_backend, server, url, waiting, monkeypatch
 ):
     """The server waits in spite of SKIP LOCKED where a row's newest version is locked by the time that it gets there."""
     (lease,) = leases_of(backend, "one", FIRST)
@@ -86,7 +86,7 @@ def test_a_turn_that_has_to_wait_for_a_job_behind_a_key_has_no_key_in_hand(
 
     monkeypatch.setattr(queries, "load", waits)
     client, results = open_backend(), []
-    with psycopg.connect(url) as claim:
+    with server.without_deadlock(), psycopg.connect(url) as claim:
         claim.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", [waiter.envelope.id])
         turn = Turn(owner="one", settlements=[Settlement.ack(lease)])
         turning = threading.Thread(target=lambda: results.append(client.turn(turn)))
@@ -94,7 +94,7 @@ def test_a_turn_that_has_to_wait_for_a_job_behind_a_key_has_no_key_in_hand(
         eventually(waiting)
         claim.execute("SELECT 1 FROM onward_holds WHERE key = %s FOR UPDATE", [f"work/{FIRST}"])
         claim.commit()
-    turning.join(60)
+        turning.join(60)
 
     assert [answer.applied for result in results for answer in result.settled] == [True]
     assert backend.get(waiter.envelope.id).state is State.AVAILABLE
