@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -445,7 +446,10 @@ def _without_deadlock(server: Any, prove: Callable[[], Ledger]) -> Ledger:
     """A deadlock that the server counts meanwhile is a flaw."""
     before = server.deadlocks()
     ledger = prove()
-    return replace(ledger, flaws={**ledger.flaws, "deadlocks": server.deadlocks() - before})
+    count = server.deadlocks() - before
+    if count:
+        sys.stderr.write(server.latest_deadlock())  # into the log of the part
+    return replace(ledger, flaws={**ledger.flaws, "deadlocks": count})
 
 
 def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell) -> Ledger:

@@ -40,6 +40,10 @@ class SqlStore:
         """How many the server has counted.  A file has one writer at a time."""
         return 0
 
+    def latest_deadlock(self) -> str:
+        """What the server tells of it."""
+        return str(self._server.latest_deadlock())
+
     def sessions(self) -> dict[str, int]:
         """Those that are open, with the instants at which they expire."""
         return dict(self.query("SELECT owner, expires_at FROM onward_sessions"))

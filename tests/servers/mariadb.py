@@ -124,6 +124,13 @@ class MariaDBServer:
             ((_, count),) = cursor.fetchall()
             return int(count)
 
+    def latest_deadlock(self):
+        """What the server tells of it: who waited for whom, with which statements."""
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW ENGINE INNODB STATUS")
+            ((*_, told),) = cursor.fetchall()
+            return told.partition("LATEST DETECTED DEADLOCK")[2].partition("\nTRANSACTIONS\n")[0][:12000]
+
     def without_deadlock(self):
         """Fail if it counts one in the block."""
         return none_counted(self.deadlocks)

@@ -85,6 +85,10 @@ class PostgresServer:
             ((count,),) = connection.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchall()
             return int(count)
 
+    def latest_deadlock(self):
+        """What the server has written of it: who waited for whom, with which statements."""
+        return (self.folder / "log").read_text(errors="replace").rpartition("deadlock detected")[2][:4000]
+
     def without_deadlock(self):
         """Fail if it counts one in the block."""
         return none_counted(self.deadlocks)
