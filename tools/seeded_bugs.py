@@ -56,6 +56,7 @@ REDIS = "src/onward/backends/redis"
 SAMPLING = "tests/operate/series/test_sampling.py"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
+KEYS_ON_REDIS = "tests/backends/redis/test_keys.py"
 USUAL_ON_REDIS = "tests/backends/redis/test_usual_turns.py"
 FLOWS_ON_SQLITE = "tests/backends/sqlite/test_flows.py"
 FLOWS_ON_MYSQL = "tests/backends/mysql/test_flows.py"
@@ -1323,6 +1324,30 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a usual turn that leaves jobs in a queue wakes no thread for them (redis)",
         (Edit(f"{REDIS}/scripts/turn_usual.lua", "= #page < most", "= #page <= most"),),
         (f"{USUAL_ON_REDIS}::test_it_answers_and_writes_what_the_whole_script_does",),
+    ),
+    Mutant(
+        "M485",
+        "a queue in which jobs only wait leaves the list of queues (redis)",
+        (
+            Edit(
+                f"{REDIS}/scripts/lib/counting.lua",
+                "redis.call('EXISTS', P .. 'ready:' .. queue, P .. 'lanes:' .. queue) > 0",
+                "false",
+            ),
+        ),
+        (f"{KEYS_ON_REDIS}::test_a_queue_in_which_jobs_only_wait_stays_in_the_list",),
+    ),
+    Mutant(
+        "M486",
+        "a queue without counts is not repaired (redis)",
+        (
+            Edit(
+                f"{REDIS}/damage.py",
+                'b"counts:" + name.partition(b":")[2] for name in names if _kind(name) in ("ready", "lanes")',
+                "",
+            ),
+        ),
+        (f"{DAMAGE_ON_REDIS}::test_a_queue_whose_jobs_are_all_available_is_marked_again_for_its_limit",),
     ),
     Mutant(
         "M472",

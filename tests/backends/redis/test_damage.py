@@ -185,7 +185,7 @@ def test_sessions_and_numbers_with_nonsense_in_them_are_shown(backend, raw, crit
         backend.open_session(a_session(owner=owner))
     raw.hset(f"{P}sessions", "unreadable", NO_TEXT)
     raw.zadd(f"{P}expiry", {"for ever": float("inf")})
-    raw.hset(f"{P}counts:default", "2", "many")
+    raw.hset(f"{P}counts:default", "3", "many")
     raw.hset(f"{P}counts", NO_TEXT, NO_TEXT)
     raw.sadd(f"{P}paused", NO_TEXT)
     raw.zadd(f"{P}queues", {NO_TEXT: 0})
@@ -193,7 +193,7 @@ def test_sessions_and_numbers_with_nonsense_in_them_are_shown(backend, raw, crit
     assert [session.owner for session in backend.sessions()] == ["for ever", "sound", "unreadable"]
     assert [queue.name for queue in backend.queues()] == ["default", "\\xff\\xfe\\xfd"]
     assert backend.look(Look(counts=True)).overview.queues
-    assert backend.counts("default")[State.AVAILABLE] == 0
+    assert backend.counts("default")[State.EXECUTING] == 0
     assert backend.extend("unreadable").alive
     assert len(claimed(backend)) == 3
 
@@ -233,6 +233,37 @@ def test_a_key_of_another_type_is_put_aside_and_stops_nothing(backend, raw, key,
     assert {*kept, *later, *scheduled} <= shown.keys()
     assert raw.type(P + key) != b"string"
     assert any(f"key {key} was renamed" in line for line in critical()) or key in HEALED
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 3600}], ids=["available", "scheduled"])
+def test_queues_whose_list_is_of_another_type_are_listed_again(backend, raw, options):
+    enqueued(backend, **options)
+    raw.delete(f"{P}queues")
+    raw.set(f"{P}queues", "nonsense")
+
+    backend.queues()
+
+    assert [(queue.name, queue.live) for queue in backend.queues()] == [("default", 3)]
+
+
+def test_a_queue_whose_jobs_are_all_available_is_marked_again_for_its_limit(backend, raw):
+    enqueued(backend)
+    declare(backend, a_limit(kind="queue", name="default", running=2))
+    raw.delete(f"{P}counts:default", f"{P}paused")
+    raw.set(f"{P}paused", "nonsense")
+
+    assert len({*claimed(backend), *claimed(backend)}) == 2
+
+
+@pytest.mark.parametrize("number", ["many", "1.5", "-", "9" * 20])
+def test_a_count_that_is_no_number_is_counted_anew_and_fails_no_turn(backend, raw, critical, number):
+    leases = [a_lease(backend) for _ in range(3)]
+    raw.hset(f"{P}counts:default", "3", number)
+
+    backend.settle([Settlement.ack(lease) for lease in leases[:2]])
+
+    assert backend.counts("default") == dict.fromkeys(State, 0) | {State.EXECUTING: 1, State.COMPLETED: 2}
+    assert [queue.name for queue in backend.queues()] == ["default"]
 
 
 def test_a_session_is_not_ended_for_what_is_written_about_it(backend, raw):

@@ -7,6 +7,7 @@ import pytest
 from onward.backend import Query, Settlement
 from onward.backends.redis import scripts
 from onward.base.clock import SECOND
+from onward.flow.lanes import lane_of
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
@@ -39,6 +40,17 @@ def test_nothing_is_left_of_jobs_that_were_forgotten(backend, clock, raw):
 
     assert raw.keys() == [b"{onward}:counts"]
     assert raw.hkeys("{onward}:counts") == [b"ended"]
+
+
+@pytest.mark.parametrize("lane", [{}, {"lane": lane_of("render", "acme")}], ids=["plain", "laned"])
+def test_a_queue_in_which_jobs_only_wait_stays_in_the_list(backend, lane):
+    lease = a_lease(backend, **lane)
+    backend.enqueue([an_envelope(**lane)])
+
+    backend.settle([Settlement.ack(lease)])
+
+    assert [(queue.name, queue.live) for queue in backend.queues()] == [("default", 1)]
+    assert backend.counts("default")[State.AVAILABLE] == 1
 
 
 @pytest.mark.promise("S25")

@@ -96,8 +96,8 @@ def test_what_concerns_all_queues_of_a_turn_is_asked_once(backend, raw):
     backend.open_session(a_session())
     few, many = (turn_over(tuple(f"{count}-{number}" for number in range(count))) for count in (10, 30))
 
-    # Its line is read and shortened, two of its counts change, and one that is zero is removed.
-    assert (many - few) / 20 <= 5
+    # Its line is read and shortened, and it has completed one more.
+    assert (many - few) / 20 <= 3
 
 
 def test_one_call_settles_jobs_and_claims_others(backend, raw):

@@ -72,12 +72,15 @@ class RedisDamage(damage.SetsAside):
     def _now(self) -> int | None: ...
 
     def _look_for_damage(self) -> int:
-        found, indexes, counts, flows = 0, [], [], []
+        found, indexes, flows = 0, [], []
+        counts: set[bytes] = set()
         for keys in self._keys():
             found += self._repair_keys(keys)
             names = [key[len(self._prefix) + 1 :] for key in keys]
             indexes += [name for name in names if _kind(name) in _INDEXES]
-            counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
+            counts.update(name for name in names if _kind(name) == "counts")
+            # A queue whose jobs are all available may have no counts.
+            counts.update(b"counts:" + name.partition(b":")[2] for name in names if _kind(name) in ("ready", "lanes"))
             flows += [name.partition(b":")[2] for name in names if _kind(name) == "flow"]
         for at in range(0, len(flows), _STRETCH):
             self._run("repair_flows", beside=flows[at : at + _STRETCH])
@@ -85,7 +88,7 @@ class RedisDamage(damage.SetsAside):
         # First the indexes of queues: they say to which queue a job belongs.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
             found += self._repair_index(name)
-        return found + self._repair_names() + self._repair_rest(counts)
+        return found + self._repair_names() + self._repair_rest(sorted(counts))
 
     def _repair_keys(self, keys: Sequence[bytes]) -> int:
         put_aside, unordered = self._run("repair_keys", self._now(), beside=keys)
@@ -146,7 +149,9 @@ class RedisDamage(damage.SetsAside):
         return len(wrong)
 
     def _repair_rest(self, counts: Sequence[bytes]) -> int:
-        ended, miscounted, unreadable = self._run("repair_rest", beside=counts)
+        ended, miscounted, unreadable = self._run(
+            "repair_rest", beside=[self._prefix.encode() + b":" + name for name in counts]
+        )
         for owner in ended:
             logger.critical("session %s was ended: it holds times that no worker writes", _text(owner))
         for name in miscounted:

@@ -20,7 +20,7 @@ if type(problem) == 'table' and problem.err then  -- one of these keys is of ano
   return problem
 end
 redis.pcall('HINCRBY', P .. 'counts', AVAILABLE, 1)
-if redis.pcall('HINCRBY', P .. 'counts:' .. queue, AVAILABLE, 1) == 1 then
+if redis.call('ZCARD', P .. 'ready:' .. queue) == 1 then
   redis.pcall('ZADD', P .. 'queues', 0, queue)  -- where some waited before, it is there
 end
 leave_token(queue)

@@ -1,6 +1,6 @@
 -- needs: basics, heads, records, chunks, writes, counting, tokens, waking, lanes, flows, jobs, limits
 -- End sessions with times that no worker writes; remove counts that are no numbers, limits and gates that cannot be read; note
--- anew how many jobs of each queue run and which queues need a walk.  Answers what it was.
+-- anew how many jobs of each queue run, which queues hold live jobs and which need a walk.  Answers what it was.
 
 local ended, miscounted, unreadable, running = {}, {}, {}, {}
 for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do
@@ -31,24 +31,26 @@ for _, owner in ipairs(redis.call('SMEMBERS', P .. 'owners')) do
 end
 for at = 2, #ARGV do
   local counts = redis.call('HGETALL', ARGV[at])
+  local queue = string.match(sub(ARGV[at], #P + 1), '^counts:(.*)$')
   for each = 1, #counts, 2 do
     local state, count = counts[each], counts[each + 1]
-    local is_known = state == 'ended' or state == 'limited' or string.match(state, '^[1-7]$')
+    local is_known = state == 'ended' or state == 'limited' or string.match(state, queue and '^[13-7]$' or '^[1-7]$')
     if not is_known or not is_count(count) then
       redis.call('HDEL', ARGV[at], state)
       miscounted[#miscounted + 1] = sub(ARGV[at], #P + 1)
     end
   end
-  local queue = string.match(sub(ARGV[at], #P + 1), '^counts:(.*)$')
   if queue then
-    local waiting = redis.call('ZCARD', P .. 'ready:' .. queue) + redis.call('ZCARD', P .. 'lanes:' .. queue)
-    if waiting > 0 then redis.call('HSET', ARGV[at], AVAILABLE, waiting) else redis.call('HDEL', ARGV[at], AVAILABLE) end
     if running[queue] then
       redis.call('HSET', ARGV[at], EXECUTING, running[queue])
     else
       redis.call('HDEL', ARGV[at], EXECUTING)
     end
     limits.mark(queue)
+    local waits = redis.call('HMGET', ARGV[at], SCHEDULED, RETRYABLE)
+    if running[queue] or waits[1] or waits[2] or redis.call('EXISTS', P .. 'ready:' .. queue, P .. 'lanes:' .. queue) > 0 then
+      redis.call('ZADD', P .. 'queues', 0, queue)
+    end
   end
 end
 for state = COMPLETED, CANCELLED do

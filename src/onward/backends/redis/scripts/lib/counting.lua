@@ -1,4 +1,5 @@
--- How many jobs are in which state, in all and by queue, so that no script counts them.
+-- How many jobs are in which state, in all and by queue, so that no script counts them.  Those available in a queue are not
+-- written: they are the members of two of its indexes, which the server counts.
 
 local changes, ended = {}, 0
 local running = {}  -- queues of which this script has claimed last, so that jobs run
@@ -23,10 +24,10 @@ local function is_count(number) return string.match(number, '^%d+$') and #number
 local function count(queue, state, change)
   local states = changes[queue]
   if not states then
-    states = {}
+    states = {0, 0, 0, 0, 0, 0, 0}  -- a table that grows is copied each time
     changes[queue] = states
   end
-  states[state] = (states[state] or 0) + change
+  states[state] = states[state] + change
   if state == EXECUTING then running[queue] = change > 0 end
 end
 
@@ -56,24 +57,25 @@ end
 local function flush_counts()
   local totals, there, gone = {}, {}, {}
   for queue, states in pairs(changes) do
-    local key, lives, remains = P .. 'counts:' .. queue, false, running[queue]
-    for state, change in pairs(states) do
+    local key, lives, remains, more = P .. 'counts:' .. queue, false, running[queue], 0
+    for state, change in ipairs(states) do
       if change ~= 0 then
         totals[state] = (totals[state] or 0) + change
-        local is_left = add_to(key, text(state), change)
-        if state <= RETRYABLE then lives, remains = true, remains or is_left end
+        local is_left = change > 0
+        if state ~= AVAILABLE then is_left = add_to(key, text(state), change) end
+        if state <= RETRYABLE then lives, remains, more = true, remains or is_left, more + change end
       end
     end
-    local ends = (states[EXECUTING] or 0) < 0
+    local ends = states[EXECUTING] < 0
     if lives and (ends or not remains) then
-      local live = try('HMGET', 'counts:' .. queue, text(SCHEDULED), text(AVAILABLE), text(EXECUTING), text(RETRYABLE), 'limited')
-      if live[5] and ends then freed[queue] = true end
-      remains = live[1] or live[2] or live[3] or live[4]
+      local live = try('HMGET', 'counts:' .. queue, text(SCHEDULED), text(EXECUTING), text(RETRYABLE), 'limited')
+      if live[4] and ends then freed[queue] = true end
+      remains = live[1] or live[2] or live[3] or redis.call('EXISTS', P .. 'ready:' .. queue, P .. 'lanes:' .. queue) > 0
     end
-    if lives and remains then
-      there[#there + 1], there[#there + 2] = '0', queue
-    elseif lives then
+    if lives and not remains then
       gone[#gone + 1] = queue
+    elseif more > 0 or (lives and not there[1]) then  -- one of many is looked for slowly: those that had live jobs are there
+      there[#there + 1], there[#there + 2] = '0', queue  -- but one is written always: it shows whether the list is whole
     end
   end
   for state, change in pairs(totals) do

@@ -14,6 +14,13 @@ local function queues_seen(most)
   return names, paused
 end
 
+-- Nothing else counts them.
+local function available_in(queue)
+  return string.format('%d', redis.call('ZCARD', P .. 'ready:' .. queue) + redis.call('ZCARD', P .. 'lanes:' .. queue))
+end
+
 local function counts_of(queue)
-  return redis.call('HMGET', P .. 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
+  local counts = redis.call('HMGET', P .. 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
+  counts[AVAILABLE] = available_in(queue)
+  return counts
 end

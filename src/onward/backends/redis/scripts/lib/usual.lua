@@ -20,10 +20,15 @@ local function completer(owner, now, note_member)
     length = length == 217 and (byte(raw, rest_from + 2) or 0) + 1 or length - 160  -- else a name of less than 32 bytes
     local name = sub(raw, rest_from, rest_from + 1 + length)
     if packed[name] then return packed[name] end
-    local is_whole, after, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
-    if not is_whole or type(queue) ~= 'string' then return nil end
+    local queue = length >= 0 and length < 32 and #name == 2 + length and sub(name, 3)
+    if not queue then
+      local is_whole, after
+      is_whole, after, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
+      if not is_whole or type(queue) ~= 'string' then return nil end
+      name = sub(raw, rest_from, after)
+    end
     local counts = by_queue[queue] or {0, 0}
-    by_queue[queue], packed[sub(raw, rest_from, after)] = counts, counts
+    by_queue[queue], packed[name] = counts, counts
     return counts
   end
 
