@@ -96,7 +96,8 @@ local function claimer(owner, now)
   -- No owner and no flags, or but the one of members: what follows the delivery number of a usual job.
   local usual = {['\0' .. struct.pack(FORMAT.flags, 0)] = true, ['\0' .. struct.pack(FORMAT.flags, IS_MEMBER)] = true}
   local elsewhere = string.rep('\0', FROM.rest - FROM.size)  -- a size
-  local heads, started = {}, due(now)
+  local heads, started = {}, due(now)  -- by what a record begins with, what it begins with when it is claimed
+  local begins, gsub = '^' .. string.rep('.', FROM.due - 1), string.gsub  -- cutting and joining would hash two long strings
 
   function claim.take(id, raw)
     local size = claim.size + 1
@@ -105,17 +106,17 @@ local function claimer(owner, now)
 
   -- The next delivery number, owner and start.  False: the job is none of the usual.
   function claim.take_usual(id, raw)
-    local before = sub(raw, FROM.delivery, FROM.started - 1)
-    local head = heads[before]
-    if not head then
+    local taken = gsub(raw, begins, heads)
+    if taken == raw then  -- the first that begins like this
       if not usual[sub(raw, FROM.owner, FROM.started - 1)] then return false end
       local _, number = struct.unpack(FORMAT.fence, raw)
-      head = fence(EXECUTING, number + 1, owner) .. sub(raw, FROM.flags, FROM.started - 1) .. started
-      heads[before] = head
+      local head = fence(EXECUTING, number + 1, owner) .. sub(raw, FROM.flags, FROM.started - 1) .. started
+      heads[sub(raw, 1, FROM.due - 1)] = head
+      taken = head .. sub(raw, FROM.due)
     end
     if sub(raw, FROM.size, FROM.rest - 1) == elsewhere then large[#large + 1] = id end
     local size = claim.size + 1
-    claim.size, ids[size], leases[2 * size - 1], leases[2 * size] = size, id, id, head .. sub(raw, FROM.due)
+    claim.size, ids[size], leases[2 * size - 1], leases[2 * size] = size, id, id, taken
     return true
   end
 
