@@ -1356,6 +1356,15 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{USUAL_ON_REDIS}::test_runs_that_fail_in_one_turn_are_on_record_by_their_own_claims",),
     ),
     Mutant(
+        "M487",
+        "runs that fail in one turn are on record with the failure of the first one (redis)",
+        (
+            Edit(f"{REDIS}/scripts/lib/retrying.lua", "local noted = run[failure] or {}", "local noted = run[1] or {}"),
+            Edit(f"{REDIS}/scripts/lib/retrying.lua", "run[failure] = noted", "run[1] = noted"),
+        ),
+        (f"{USUAL_ON_REDIS}::test_runs_that_fail_in_one_turn_are_on_record_with_their_own_failures",),
+    ),
+    Mutant(
         "M473",
         "a flow that is cancelled ends jobs of another whose node has the same number (postgres)",
         (

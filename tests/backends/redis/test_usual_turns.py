@@ -292,6 +292,21 @@ def test_runs_that_fail_in_one_turn_are_on_record_by_their_own_claims(backend):
     assert [backend.get(each.envelope.id).runs[0].token for each in (first, second)] == [1, 2]
 
 
+def test_runs_that_fail_in_one_turn_are_on_record_with_their_own_failures(backend):
+    other, by = Failure("KeyError", "no key", "another traceback", "ba9876543210"), RanBy("web", 5)
+    noted = [(SHARED, 3, None), (other, 3, None), (SHARED, 4, None), (SHARED, 3, by), (SHARED, 3, None)]
+    leases = [a_lease(backend) for _ in noted]
+    failed = [
+        Settlement.nack(lease, 0, failure=failure, duration_ms=duration, by=by)
+        for lease, (failure, duration, by) in zip(leases, noted, strict=True)
+    ]
+
+    backend.turn(a_turn(*failed))
+
+    runs = [backend.get(lease.envelope.id).runs[0] for lease in leases]
+    assert [(run.failure, run.duration_ms, run.by) for run in runs] == noted
+
+
 SHARED = Failure("ValueError", "no route", "a long traceback", "0123456789ab")
 
 

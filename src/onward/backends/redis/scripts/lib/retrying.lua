@@ -25,7 +25,7 @@ function retries.writer(owner, now)
   local size_from, rest_from = FROM.size + #owner, FROM.rest + #owner
   local ids, records, runs = {}, {}, {}
   local size = 0
-  local fences, instants, lengths, packed_owner = {}, {}, {}, cmsgpack.pack(owner)
+  local fences, instants, packed_owner = {}, {}, cmsgpack.pack(owner)
   local ready, later, soon = {}, {}, {}  -- by queue: what its indexes get, and whether that is due soon
   local kinds, kind = {}, nil  -- what the changing fields of many records are, and become; and those of the latest
 
@@ -77,18 +77,18 @@ function retries.writer(owner, now)
     if delay <= 0 and promotes[queue] then state = AVAILABLE end
     local run = kind.runs[token]
     if not run then
-      run = '\156' .. cmsgpack.pack(token, kind.attempt, 'nack', RETRYABLE, now)  -- an array of 12
+      run = {begins = '\156' .. cmsgpack.pack(token, kind.attempt, 'nack', RETRYABLE, now)}  -- an array of 12
       kind.runs[token] = run
     end
-    local length = lengths[duration]
-    if not length then
-      length = cmsgpack.pack(duration)
-      lengths[duration] = length
+    local noted = run[failure] or {}
+    if not noted[duration] then  -- a traceback is long, and many runs have all of this in common
+      noted[duration] = run.begins .. cmsgpack.pack(duration) .. ARGV[failure] .. packed_owner .. ARGV[failure + 1]
+      run[failure] = noted
     end
     size = size + 1
     ids[size] = id
     runs[2 * size - 1] = text(token)
-    runs[2 * size] = run .. length .. ARGV[failure] .. packed_owner .. ARGV[failure + 1]
+    runs[2 * size] = noted[duration]
     records[2 * size - 1] = id
     records[2 * size] = fenced[state] .. sub(raw, flags_from, due_from - 1) .. at[1]
       .. sub(raw, size_from, rest_from - 1) .. kind.becomes .. sub(raw, kind.to + 1)
