@@ -20,6 +20,7 @@ __all__ = ["Script", "load"]
 
 _NEEDS = "-- needs: "
 _WORD = re.compile(r"\w+")
+_TABLE = re.compile(r"local (\w+) = \{(.*)\}")
 
 
 class Script(NamedTuple):
@@ -48,9 +49,15 @@ def load(name: str) -> Script:
 
 
 def _used(constants: Iterable[str], code: str) -> Iterator[str]:
-    """Yield the lines of constants that the code uses: a call makes their tables anew, for a microsecond or two each."""
+    """Yield the lines of constants that the code uses, tables with the fields that it names: a call makes them anew."""
     words = frozenset(_WORD.findall(code))
     for line in constants:
         names, _, _ = line.removeprefix("local ").partition(" = ")
-        if not words.isdisjoint(names.split(", ")):
+        if words.isdisjoint(names.split(", ")):
+            continue
+        table = _TABLE.fullmatch(line)
+        if table is None or re.search(rf"\b{names}\b(?!\.)", code):  # used as a whole
             yield line
+        else:
+            fields = [field for field in table[2].split(", ") if f"{names}.{field.split(' ')[0]}" in code]
+            yield f"local {names} = {{{', '.join(fields)}}}"

@@ -50,7 +50,7 @@ if not is_whole then  -- one of these keys is of another type: nothing of the ca
 end
 redis.pcall('HINCRBY', P .. 'counts', AVAILABLE, total)
 if redis.call('ZCARD', P .. 'ready:' .. queue) == total then
-  redis.pcall('ZADD', P .. 'queues', 0, queue)  -- where some waited before, it is there
+  redis.pcall('ZADD', P .. 'queues', '0', queue)  -- where some waited before, it is there
 end
 leave_token(queue)
 return true
