@@ -44,11 +44,15 @@ end
 
 -- False if a queue has lanes.
 local function find_open()
-  local members = {}
+  local members, is_any_marked = {}, redis.call('EXISTS', P .. 'paused') == 1
   for _, queue in ipairs(queues) do
     if not known[queue] then
       known[queue] = true
-      members[#members + 1], members[#members + 2] = queue, '\n' .. queue
+      if is_any_marked then
+        members[#members + 1], members[#members + 2] = queue, '\n' .. queue
+      else
+        open[#open + 1] = queue
+      end
     end
   end
   for from = 1, #members, CHUNK do
