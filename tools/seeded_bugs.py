@@ -642,7 +642,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{KEYS_ON_POSTGRES}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
     ),
     Mutant(
-        "M481",
+        "M488",
         "keys are locked before the jobs that wait for them (postgres)",
         (
             Edit(
