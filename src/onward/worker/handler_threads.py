@@ -100,12 +100,15 @@ class HandlerThreads:
         wakeup.acquire()
         slot = InterruptSlot(self._deadlines)
         try:
-            while not self._stopping:
-                work = self._inflight.begin(self._line)
-                if work is not None:
-                    self._run(work, slot)
-                else:
+            work: Work | None = None
+            while work is not None or not self._stopping:
+                if work is None:
+                    work = self._inflight.begin(self._line)
+                if work is None:
                     self._park(wakeup)
+                else:
+                    self._run(work, slot)
+                    work = self._inflight.begin(self._line, ended=work)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._events.on_died(error)
         for leave in self._runtime.registry.at_thread_end:
@@ -126,6 +129,7 @@ class HandlerThreads:
             wakeup.acquire()
 
     def _run(self, work: Work, slot: InterruptSlot) -> None:
+        """Run a work and pass on its attempt.  Its slot is freed after that, so it is always listed."""
         self._events.on_started(work)
         slot.work = work
         work.thread = slot.thread
@@ -134,9 +138,7 @@ class HandlerThreads:
             if work.isolated and self._isolated is not None
             else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
         )
-        # In this order: at every moment the job is listed as running or as ended.
         self._events.on_finished(work, attempt)
-        self._inflight.end(work, self._line)
 
 
 class Deadlines:
@@ -203,11 +205,12 @@ class Deadlines:
 class InterruptSlot:
     """Makes the handlers of one thread interruptible."""
 
-    __slots__ = ("_deadlines", "_guard", "thread", "work")
+    __slots__ = ("_deadlines", "_guard", "leave", "thread", "work")
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
         self._guard = Guard()
+        self.leave = self._guard.leave  # make the thread uninterruptible again; every job passes through it
         self.thread = threading.get_ident()
         self.work: Work
 
@@ -219,10 +222,6 @@ class InterruptSlot:
         if timeout is not None:
             self._deadlines.watch(work, time.monotonic() + timeout, JobTimeout)
         self._guard.enter(work)
-
-    def leave(self) -> type[BaseException] | None:
-        """Make the thread uninterruptible again.  See `Guard.leave`."""
-        return self._guard.leave()
 
     def remove(self) -> None:
         """Give the thread back to the code that lent it."""

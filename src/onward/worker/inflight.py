@@ -121,20 +121,28 @@ class Inflight:
             if line.works and room > 0:
                 line.wake(min(room, len(line.works)))
 
-    def begin(self, line: WaitingLine) -> Work | None:
-        """Begin the next work of this line; None if it has to wait."""
+    def begin(self, line: WaitingLine, *, ended: Work | None = None) -> Work | None:
+        """Begin the next work of this line; None if it has to wait.  ``ended``: ends this one first, as `end` does.
+
+        A thread that ends one work begins the next under the same lock: taking it twice costs as much as calling a handler.
+        """
+        work: Work | None = None
+        opened = wake_other = False
         with self._lock:
+            if ended is not None:
+                opened, wake_other = self._end(ended, line)
             if self._may_begin(line):
                 work = line.works.popleft()
                 self.running[work.key] = work
                 if work.order % _SAMPLE == 0:
                     work.begun = self._clock()
-                return work
-            other = line.other
-            pass_on = bool(line.works) and self._may_begin(other)
-        if pass_on:
-            other.wake(1)
-        return None
+            elif line.works and self._may_begin(line.other):
+                wake_other = True
+        if opened:
+            self.wake_idle()
+        elif wake_other:
+            line.other.wake(1)
+        return work
 
     def may_begin(self, line: WaitingLine) -> bool:
         with self._lock:
@@ -143,16 +151,11 @@ class Inflight:
     def end(self, work: Work, line: WaitingLine) -> None:
         """Free the slot of a work.  The thread that ran it begins the next of its own line."""
         with self._lock:
-            del self.running[work.key]
-            opened = work.begun is not None and self._learn(self._clock() - work.begun)
-            other = line.other
-            wake_other = bool(other.works) and (
-                not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
-            )
+            opened, wake_other = self._end(work, line)
         if opened:
             self.wake_idle()
         elif wake_other:
-            other.wake(1)
+            line.other.wake(1)
 
     @property
     def holds_back(self) -> bool:
@@ -218,6 +221,15 @@ class Inflight:
             self._open = min(self.concurrency, 1 + int(sum(usual) / len(usual) / _SWITCH))
             self._took.clear()
         return self._open > before
+
+    def _end(self, work: Work, line: WaitingLine) -> tuple[bool, bool]:
+        """Free the slot of a work.  Returns whether slots were opened, and whether the other line may begin a work."""
+        del self.running[work.key]
+        opened = work.begun is not None and self._learn(self._clock() - work.begun)
+        others = line.other.works
+        return opened, bool(others) and (
+            not line.works or others[0].order < line.works[0].order or self._open - len(self.running) > 1
+        )
 
     def _may_begin(self, line: WaitingLine) -> bool:
         free = self._open - len(self.running)
