@@ -67,6 +67,7 @@ logger = get_logger("onward.job")
 _LONGEST_PARKING = 600.0
 _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
+_FAILED = (Dead, RetryLater)  # a tuple: to make a union of types takes longer than to ask for one
 
 Report = Callable[[Lease, float, str | None], bool]
 Transact = Callable[[Lease, JobContext, Any], TransactionBlock]
@@ -102,6 +103,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
     fenced: Fenced = as_claimed
+    # The budgets of jobs whose envelopes name no time-out and no policy (`onward.attempt.prepare.resolve`).
+    usual_terms: dict[tuple[Entry, str, str, int | None], Terms] = msgspec.field(default_factory=dict)
     rng: Random = msgspec.field(default_factory=Random)
 
 
@@ -217,9 +220,19 @@ def _ended(
 ) -> Attempt:
     """Conclude a run, and record an interruption that it ignored.  Never raises."""
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
+    terms = ready.terms
+    if (
+        value is None
+        and error is None
+        and told is None
+        and ready.context is None
+        and terms.timeout is None
+        and ready.entry.definition.breaker is None
+    ):  # nearly always: nothing is left to conclude
+        return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     attempt = conclude(ready, runtime, value, error, duration_ms)
-    if told is not None or ready.terms.timeout is not None:
-        timeout, is_async = ready.terms.timeout, ready.entry.is_async
+    if told is not None or terms.timeout is not None:
+        timeout, is_async = terms.timeout, ready.entry.is_async
         ignored = swallowed(error, told, timeout=timeout, duration_ms=duration_ms, is_async=is_async)
         if ignored is not None:
             attempt = msgspec.structs.replace(attempt, swallowed=ignored)
@@ -290,7 +303,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
         lease=ready.lease,
         letter=ready.letter,
         outcome=outcome,
-        failure=_failure(error, ready.letter, runtime) if isinstance(outcome, Dead | RetryLater) else None,
+        failure=_failure(error, ready.letter, runtime) if isinstance(outcome, _FAILED) else None,
         result=result,
         note=note,
         duration_ms=duration_ms,

@@ -37,6 +37,8 @@ from onward.job.registry import Entry, NotAllowed
 __all__ = ["Obstacle", "ObstacleKind", "Resolved", "impossible", "overdrawn", "prepare", "resolve", "terms_of"]
 
 _LONGEST_HOLD_WAIT = 30.0
+_MOST_USUAL = 1000  # terms that are remembered: a program that can write to the store can make up any number of queues
+_DONE, _BUSY = Hold.DONE, Hold.BUSY  # to look up a member of an enumeration takes as long as to call a function
 
 ObstacleKind = Literal["too_new", "locked", "rejected", "unknown", "refused"]
 
@@ -126,13 +128,15 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tu
     """Return why the handler is not called; of a schedule's job, its lease knows the tick that it runs for."""
     if letter.expires_at is not None and letter.expires_at <= runtime.clock.micros():
         return lease, Cancelled("expired")
-    if lease.hold is Hold.DONE:
+    hold = lease.hold
+    if hold is _DONE:
         return lease, Skipped(f"its idempotency key was done by job {lease.holder}")
     if letter.schedule is not None:
         lease, skipped = runtime.occurrences.judge(lease, letter.schedule)
         if skipped is not None:
             return lease, skipped
-    if lease.hold is Hold.BUSY:
+        hold = lease.hold
+    if hold is _BUSY:
         return lease, Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     spent = overdrawn(lease.attempts, terms)
     return lease, None if spent is None else Dead(spent, cause="spent", ran=False)
@@ -201,6 +205,23 @@ def resolve(sealed: Sealed, runtime: Runtime) -> Resolved | Obstacle:
     entry = runtime.registry.find(letter.job)
     if entry is None:
         return Obstacle("unknown", f"job {letter.job!r} is not registered here: is its module imported?", letter)
+    if letter.timeout is not None or letter.retry is not None:
+        return _allowed(letter, entry, runtime)
+    # Nearly always: then all that follows is the same for every job of this name, queue and number of retries.
+    usual = entry, letter.job, letter.queue, letter.max_retries
+    terms = runtime.usual_terms.get(usual)
+    if terms is not None:
+        return Resolved(letter, entry, terms)
+    found = _allowed(letter, entry, runtime)
+    if isinstance(found, Resolved):
+        if len(runtime.usual_terms) >= _MOST_USUAL:
+            runtime.usual_terms.clear()
+        runtime.usual_terms[usual] = found.terms
+    return found
+
+
+def _allowed(letter: Letter, entry: Entry, runtime: Runtime) -> Resolved | Obstacle:
+    """Return a job with its budget; or why its handler may not run on its queue."""
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
     if refused is not None:
         return Obstacle("refused", refused, letter)

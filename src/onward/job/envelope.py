@@ -274,9 +274,10 @@ def _around(letter: Letter) -> tuple[bytes, bytes, bytes, bytes]:
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
     """Read a sealed job, and check that it was found where it belongs.  Verifies the bytes before it parses any."""
-    if len(sealed.data) > LARGEST:
-        raise EnvelopeError(f"the sealed job has {len(sealed.data):,} bytes, and the limit is {LARGEST:,}")
-    body = parted(sealed.data)[2] if verify is None else verify(sealed)
+    data = sealed.data
+    if len(data) > LARGEST:
+        raise EnvelopeError(f"the sealed job has {len(data):,} bytes, and the limit is {LARGEST:,}")
+    body = parted(data)[2] if verify is None else verify(sealed)
     try:
         letter = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
