@@ -3285,8 +3285,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/telemetry/metrics.py",
-                "table.add_run(pair, ms)\n        except Exception as error:",
-                "table.add_run(pair, ms)\n        except ZeroDivisionError as error:",
+                "table.add_runs(pair, runs)\n        except Exception as error:",
+                "table.add_runs(pair, runs)\n        except ZeroDivisionError as error:",
             ),
         ),
         ("tests/telemetry/test_counters.py::test_an_error_in_counting_is_logged_once_and_raises_nothing",),

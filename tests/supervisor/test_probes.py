@@ -168,7 +168,7 @@ def test_counting_that_raises_changes_no_job(shop, start):
     shop.add(
         "from onward.telemetry.counters import CounterTable\n"
         "def broken(*args): raise RuntimeError('no counting today')\n"
-        "for name in ('add', 'add_first_deliveries', 'add_successes', 'add_run'): setattr(CounterTable, name, broken)\n"
+        "for name in ('add', 'add_first_deliveries', 'add_successes', 'add_runs'): setattr(CounterTable, name, broken)\n"
     )
     handles = shop.plain.enqueue_many([(n,) for n in range(50)])
     fleet = start(shop, "--listen", "127.0.0.1:0")

@@ -34,7 +34,7 @@ def test_what_is_added_is_read(table):
     table.add("jobs_failed", SEND)
     table.add_first_deliveries(SEND, [0, 3, 1000])
     table.add_successes(SEND, [1, 1, 5])
-    table.add_run(SEND, 2**40)
+    table.add_runs(SEND, [2**40])
     table.add("leases_lost", ("mail", "check"))
 
     read = table.numbers()
@@ -51,7 +51,7 @@ def test_what_is_added_is_read(table):
 def test_every_counter_has_a_column_of_its_own(table):
     for number, name in enumerate(COUNTERS):
         table.add(name, SEND, number + 1)
-    table.add_run(SEND, 0)
+    table.add_runs(SEND, [0])
     table.add_first_deliveries(SEND, [])
 
     read = table.numbers()[SEND]

@@ -32,6 +32,7 @@ __all__ = ["Reporter", "status"]
 
 logger = get_logger("onward.job")
 
+_COMPLETED, _CANCELLED = State.COMPLETED, State.CANCELLED  # looked up once, not for every job
 _MILLISECOND = 1000  # microseconds
 _UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
 
@@ -100,7 +101,7 @@ class Reporter:
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         counts: defaultdict[tuple[str, Pair], int] = defaultdict(int)
         successes: dict[Pair, list[int]] = {}
-        other_runs: list[tuple[Pair, int]] = []
+        other_runs: defaultdict[Pair, list[int]] = defaultdict(list)
         # Most settlements are successes: without a subscriber and without DEBUG they are only counted.
         only_counted = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
@@ -109,7 +110,7 @@ class Reporter:
             if attempt.swallowed is not None:
                 counts[_SWALLOWED[attempt.swallowed.kind], pair] += 1
                 _log_swallowed(attempt, attempt.swallowed)
-            if item.move == "ack" and answer.state is State.COMPLETED:
+            if item.move == "ack" and answer.state is _COMPLETED:
                 runs = successes.get(pair)
                 if runs is None:
                     runs = successes[pair] = []
@@ -122,7 +123,7 @@ class Reporter:
                 for name in _counters(attempt, row):
                     counts[name, pair] += 1
                 if item.ran and answer.counts:
-                    other_runs.append((pair, item.duration_ms))
+                    other_runs[pair].append(item.duration_ms)
             if item.dead_letter is not None and answer.state is State.DISCARDED:
                 counts["jobs_enqueued", (item.dead_letter.queue, item.dead_letter.job)] += 1
             self._publish(attempt, item, row)
@@ -177,7 +178,7 @@ def _row(attempt: Attempt, item: Settlement, answer: Settled) -> SettlingRow:
         return LEASE_GONE
     if item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled):
         return DROPPED  # the job failed for good, and the store refused its dead letter: `drop_on_dlq_failure`
-    if answer.state is State.CANCELLED:
+    if answer.state is _CANCELLED:
         return SETTLING["cancelled"]
     # No retry follows a refused dead letter; the discard is reported once the dead letter is stored.
     return SETTLING[item.move] if item.spent is None else DEAD_LETTER_REFUSED

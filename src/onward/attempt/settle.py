@@ -18,6 +18,7 @@ import msgspec
 from onward.attempt.attempt import Attempt
 from onward.attempt.breakers import Breakers, opened_by
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
+from onward.base import forks
 from onward.base.failure import kind_of, message_of, stated, storable
 from onward.base.lazy import platform
 from onward.base.logs import get_logger
@@ -72,6 +73,19 @@ class Settler:
         self._keep = keep_completed
         self._drop_dead = drop_dead
         self._told: set[str] = set()  # jobs that raised Throttle and have no lane to shut
+        self._begin_anew()
+        forks.call_in_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._worker: RanBy | None = (
+            None  # this process, once it is known: to ask the system for every failure takes long
+        )
+
+    @property
+    def _here(self) -> RanBy:
+        if self._worker is None:
+            self._worker = this_worker()
+        return self._worker
 
     def settlement(self, attempt: Attempt) -> Settlement:
         """Return the one move that an outcome means, and count it for the breaker of its job.
@@ -95,10 +109,10 @@ class Settler:
                     quotes=attempt.note is not None,
                     by=None if attempt.swallowed is None else this_worker(),
                 )
+            case RetryLater(delay):
+                return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms, by=self._here)
             case Skipped(reason):
                 return Settlement.skip(lease, reason)
-            case RetryLater(delay):
-                return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms, by=this_worker())
             case Dead(reason, _, ran) as dead:
                 return Settlement.abandon(
                     lease,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 __all__ = ["RanBy"]
@@ -20,7 +22,7 @@ class RanBy(msgspec.Struct, frozen=True, array_like=True):
         >>> RanBy("web-3", 4711, "2026.11").encoded()
         '["web-3",4711,"2026.11"]'
         """
-        return msgspec.json.encode(self).decode()
+        return _encoded(self)
 
     @classmethod
     def decoded(cls, text: str | None) -> RanBy | None:
@@ -29,6 +31,11 @@ class RanBy(msgspec.Struct, frozen=True, array_like=True):
             return _decode(text) if text else None
         except (msgspec.MsgspecError, UnicodeEncodeError):
             return None
+
+
+@lru_cache(maxsize=64)  # a batch of failures has the same worker in all of its records
+def _encoded(worker: RanBy) -> str:
+    return msgspec.json.encode(worker).decode()
 
 
 _decode = msgspec.json.Decoder(RanBy).decode

@@ -323,14 +323,18 @@ def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rn
     """Return the delay that a policy plans.  Never raises, even if the user's class overrides `plan`."""
     try:
         delay = policy.plan(retry_no, job_id=job_id, rng=rng)
-        problem = None if delay.problem is None else str(delay.problem)
-        return Delay(_as_delay(delay.seconds), problem)
+        seconds = _as_delay(delay.seconds)
+        if delay.problem is None and seconds is delay.seconds and type(delay) is Delay:  # nearly always
+            return delay
+        return Delay(seconds, None if delay.problem is None else str(delay.problem))
     except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
         return _instead(policy, error, retry_no, job_id, rng)
 
 
 def _as_delay(value: Any) -> float:
     """Return the seconds that a policy of the user's returned, at most a year; raise if they are no delay."""
+    if type(value) in _NUMBERS and 0 <= value <= LONGEST:  # nearly always
+        return value  # type: ignore[no-any-return]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise _NoDelayAtAll(f"answered {value!r:.100}")
     delay = min(value, LONGEST)

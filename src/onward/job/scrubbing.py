@@ -24,8 +24,11 @@ __all__ = ["Scrub", "scrubber", "scrubber_of_url"]
 
 Scrub = Callable[[str], str]
 
-# A telling name, in JSON; or an escape, which may hide one.
-_MAY_TELL = re.compile(rb'(?:password|passwd|passphrase|secret|token|authorization|apikey|privatekey)"|\\')
+# The end of a telling name, in JSON; or an escape, which may hide one.
+_MAY_TELL = (
+    *('password"', 'passwd"', 'passphrase"', 'secret"', 'token"', 'authorization"', 'apikey"', 'privatekey"'),
+    "\\",
+)
 
 
 def scrubber(
@@ -57,8 +60,11 @@ def _at_places(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> Iterat
 
 
 def _may_tell(payload: bytes) -> bool:
-    """Return whether a payload may have a telling name: searching its bytes takes a fifth of the time of walking it."""
-    return not payload.isascii() or _MAY_TELL.search(payload.translate(None, b"_- ").lower()) is not None
+    """Return whether a payload may have a telling name: searching its text takes a tenth of the time of walking it."""
+    if not payload.isascii():
+        return True
+    text = payload.translate(None, b"_- ").lower().decode()
+    return any([end in text for end in _MAY_TELL])  # noqa: C419  half the time
 
 
 def _without(forms: Iterable[str]) -> Scrub:

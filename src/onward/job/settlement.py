@@ -120,10 +120,29 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def nack(
-        cls, lease: Lease, delay: float = 0, *, ran: bool = True, spent: str | None = None, **run: Unpack[RunRecord]
+        cls,
+        lease: Lease,
+        delay: float = 0,
+        *,
+        ran: bool = True,
+        spent: str | None = None,
+        failure: Failure | None = None,
+        duration_ms: int = 0,
+        quotes: bool = False,
+        by: RanBy | None = None,
     ) -> Settlement:
         """Retry the job after a delay: it failed.  ``spent``: it failed for good, but could not be dead-lettered yet."""
-        return cls(lease=lease, move="nack", ran=ran, delay=delay, spent=spent, **run)
+        return cls(
+            lease=lease,
+            move="nack",
+            ran=ran,
+            delay=delay,
+            spent=spent,
+            failure=failure,
+            duration_ms=duration_ms,
+            quotes=quotes,
+            by=by,
+        )
 
     @classmethod
     def abandon(
@@ -184,6 +203,9 @@ class Answer(StrEnum):
     GONE = "gone"
 
 
+_COUNTING = (Answer.APPLIED, Answer.ALREADY_APPLIED)
+
+
 class Settled(msgspec.Struct, frozen=True):
     """What became of one settlement, and the state the job went to.
 
@@ -213,7 +235,7 @@ class Settled(msgspec.Struct, frozen=True):
     @property
     def counts(self) -> bool:
         """Whether the store holds this outcome, now or from an earlier try."""
-        return self.answer in (Answer.APPLIED, Answer.ALREADY_APPLIED)
+        return self.answer in _COUNTING
 
 
 # One object per kind of answer, not per job.

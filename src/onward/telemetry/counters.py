@@ -108,9 +108,9 @@ class CounterTable:
         self._words[at + _SUCCEEDED] += len(runs)
         self._observe(at + _RUN, runs)
 
-    def add_run(self, pair: Pair, ms: int) -> None:
-        """Count how long another run took; `add` counts how it ended."""
-        self._observe(self._at(pair) + _RUN, (ms,))
+    def add_runs(self, pair: Pair, runs: Sequence[int]) -> None:
+        """Count how long other runs took; `add` counts how they ended."""
+        self._observe(self._at(pair) + _RUN, runs)
 
     def take_over(self, other: CounterTable) -> None:
         """Add what another table of this process has counted."""

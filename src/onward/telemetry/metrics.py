@@ -59,7 +59,7 @@ class Metrics:
         *,
         first_deliveries: Mapping[Pair, Sequence[int]] = _NOTHING,
         successes: Mapping[Pair, Sequence[int]] = _NOTHING,
-        other_runs: Sequence[tuple[Pair, int]] = (),
+        other_runs: Mapping[Pair, Sequence[int]] = _NOTHING,
     ) -> None:
         """Add a batch at once: one lock, however many jobs.  Lengths are milliseconds.
 
@@ -79,8 +79,8 @@ class Metrics:
                     table.add_first_deliveries(pair, waits)
                 for pair, runs in successes.items():
                     table.add_successes(pair, runs)
-                for pair, ms in other_runs:
-                    table.add_run(pair, ms)
+                for pair, runs in other_runs.items():
+                    table.add_runs(pair, runs)
         except Exception as error:  # noqa: BLE001  an error in counting changes no job
             self._complain(error)
 

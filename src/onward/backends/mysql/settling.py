@@ -26,6 +26,7 @@ from onward.job.states import FINISHED, State
 __all__ = ["Settling", "classify", "settle"]
 
 _COMPLETED = applied(State.COMPLETED)
+_FREE = Hold.FREE  # looked up once, not for every settlement
 
 
 class Settling:
@@ -183,7 +184,7 @@ def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
         and each.gate is None
         and each.reason is None
         and each.failure is None
-        and each.lease.hold is Hold.FREE
+        and each.lease.hold is _FREE
         and (each.keep or not each.lease.member)
         and each.lease.owner == owner
         for each in settlements

@@ -48,7 +48,9 @@ def literal(values: Sequence[object]) -> str:
     """
     encoded = _encode(values)[1:-1].decode()
     if "\\" in encoded:  # JSON escapes more than an array does
-        encoded = ",".join(_quoted(value) if isinstance(value, str) else _encode(value).decode() for value in values)
+        # Jobs that fail together have the same traceback, and most have the same worker: each is quoted once.
+        quoted = {text: _quoted(text) for text in set(values) if isinstance(text, str)}
+        encoded = ",".join(quoted[value] if isinstance(value, str) else _encode(value).decode() for value in values)
     return f"{{{encoded}}}"
 
 

@@ -26,6 +26,7 @@ from onward.job.states import TARGETS, State
 
 __all__ = ["Settling", "classify", "columns", "written"]
 
+_FREE = Hold.FREE  # looked up once, not for every settlement
 # The pause before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
 
@@ -69,7 +70,7 @@ class Settling:
     def is_plain(self) -> bool:
         """Whether the turn can claim before it reads the answers to its settlements."""
         return len(self._completed) == len(self._settlements) or all(
-            each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release" and each.gate is None
+            each.dead_letter is None and each.lease.hold is _FREE and each.move != "release" and each.gate is None
             for each in self._settlements
         )
 
@@ -170,7 +171,7 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
         and each.result is None
         and each.failure is None
         and each.reason is None
-        and each.lease.hold is Hold.FREE
+        and each.lease.hold is _FREE
         and each.gate is None
     ]
     if found:
