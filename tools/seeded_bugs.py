@@ -51,6 +51,8 @@ ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
 ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
 ON_A_PAIR = "tests/contract/test_companion.py::TestBeanstalkdWithSqlite"
 POSTGRES = "src/onward/backends/postgres"
+RACES_ON_POSTGRES = "tests/backends/postgres/test_races.py"
+SHORTCUTS_ON_POSTGRES = "tests/backends/postgres/test_shortcuts.py"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
 SAMPLING = "tests/operate/series/test_sampling.py"
@@ -491,7 +493,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/security/signing.py",
-                "return body if compare_digest(mac(body), data[len(self.start) : self._length]) else None",
+                "return body if equal(mac(body), data[signature]) else None",
                 "return body",
             ),
         ),
@@ -500,7 +502,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M21",
         "the signature of a known key that does not sign any more is not compared",
-        (Edit("src/onward/security/signing.py", 'if compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
+        (Edit("src/onward/security/signing.py", 'if hmac.compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
         ("tests/security/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
     ),
     Mutant(
@@ -3648,5 +3650,42 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{GROUP_COMMITS}::TestCallersThatWakeEachOther::test_those_behind_a_caller_that_was_interrupted_are_woken",),
+    ),
+    Mutant(
+        "M481",
+        "a failure is written over what became of its job while it waited (PostgreSQL)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                " AND job.delivery = held.token AND job.owner IS NOT DISTINCT FROM :owner\n"
+                "       AND job.state IS NOT DISTINCT FROM 'executing' AND job.cancel_reason IS NULL\n",
+                "\n",
+            ),
+        ),
+        (
+            f"{RACES_ON_POSTGRES}::test_a_failure_that_waited_for_the_end_of_its_lease_changes_nothing",
+            f"{RACES_ON_POSTGRES}::test_a_settlement_that_waited_for_a_cancellation_is_applied_as_it_was_answered",
+        ),
+    ),
+    Mutant(
+        "M481",
+        "a failure that matched no lease counts as recorded (PostgreSQL)",
+        (Edit(f"{POSTGRES}/settling.py", "        if count < len(self._failed):\n", "        if False:\n"),),
+        (f"{SHORTCUTS_ON_POSTGRES}::TestSettling::test_of_many_failures_the_one_whose_lease_was_lost_is_told_apart",),
+    ),
+    Mutant(
+        "M482",
+        "what one queue allows, every queue allows",
+        (
+            Edit(
+                "src/onward/attempt/prepare.py",
+                "usual = entry, letter.job, letter.queue, letter.max_retries",
+                'usual = entry, letter.job, "", letter.max_retries',
+            ),
+        ),
+        (
+            "tests/application/test_keyed_handlers.py::test_a_queue_that_allows_a_job_says_nothing_of_another_queue",
+            "tests/application/test_settings.py::test_each_queue_keeps_its_own_policy_for_one_job",
+        ),
     ),
 )

@@ -594,3 +594,15 @@ def test_a_worker_ends_a_program_whose_job_is_cancelled_or_too_late(tmp_path, ev
         assert not Path(f"/proc/{pid.read_text().strip()}").exists()
     assert record.state is (State.CANCELLED if end == "cancelled" else State.DISCARDED)
     assert end == "cancelled" or "time" in record.errors[-1].message
+
+
+def test_a_queue_that_allows_a_job_says_nothing_of_another_queue(open_app):
+    jobs = open_app(queue_handlers={"ops": ["others"]})
+
+    @jobs.job
+    def send(): ...
+
+    handles = [send.using(queue=queue).enqueue() for queue in ("default", "ops", "default", "ops")]
+    jobs.drain("default", "ops")
+
+    assert [handle.state() for handle in handles] == ["completed", "discarded"] * 2

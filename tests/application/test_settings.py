@@ -220,3 +220,18 @@ def test_a_policy_of_the_users_own_decides_although_it_does_not_travel(open_app,
     assert [(handle.record().available_at - clock.now()).total_seconds() for handle in handles] == [77, 77]
     with pytest.raises(OptionError, match="a Mine policy is code and cannot travel"):
         by_default.using(retry=Mine())
+
+
+@pytest.mark.promise("S17")
+def test_each_queue_keeps_its_own_policy_for_one_job(open_app, clock):
+    jobs = open_app(default_retry=Fixed(100), queue_retry={"slow": Fixed(200)})
+
+    @jobs.job(max_retries=1)
+    def work():
+        raise RuntimeError
+
+    handles = [work.enqueue(), work.using(queue="slow").enqueue(), work.enqueue(), work.using(queue="slow").enqueue()]
+    jobs.drain("default", "slow")
+
+    waits = [(handle.record().available_at - clock.now()).total_seconds() for handle in handles]
+    assert waits == [100, 200, 100, 200]

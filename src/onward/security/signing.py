@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Literal
 
 from onward.base.lazy import hashlib, hmac
@@ -55,7 +54,7 @@ class Signer:
         # How a header of the key that signs begins, how long it is, and the MAC of a queue.
         self.start = b"" if self._signing is None else b"onward/%d %b " % (VERSION, self._signing.id.encode())
         self._length = len(self.start) + _LINE
-        self._usual: dict[str, _Mac] = {}
+        self._usual: dict[str, Callable[[bytes], bytes | None]] = {}
 
     def sign(self, queue: str) -> Callable[[bytes], bytes]:
         """Return the function that puts a header before the sealed bytes of this queue's jobs."""
@@ -94,19 +93,26 @@ class Signer:
 
     def body(self, sealed: Sealed) -> bytes | None:
         """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
-        data = sealed.data
-        if self._signing is None or not data.startswith(self.start):
-            return None
-        mac = self._usual.get(sealed.queue)
-        if mac is None:
-            mac = self._usual[sealed.queue] = self._mac(self._signing, sealed.queue)
-        body = data[self._length :]
-        return body if self._equal(mac(body), data[len(self.start) : self._length]) else None
+        verified = self._usual.get(sealed.queue)
+        if verified is None:
+            if self._signing is None:
+                return None
+            verified = self._verified_by(self._mac(self._signing, sealed.queue))
+            self._usual[sealed.queue] = verified
+        return verified(sealed.data)
 
-    @cached_property
-    def _equal(self) -> Callable[[bytes, bytes], bool]:
-        """The comparison, looked up once: every signed job passes through `body`."""
-        return hmac.compare_digest
+    def _verified_by(self, mac: _Mac) -> Callable[[bytes], bytes | None]:
+        """Return what `body` does for one queue.  Every signed job passes through it: what it needs is looked up once."""
+        start, length, equal = self.start, self._length, hmac.compare_digest
+        signature = slice(len(start), length)
+
+        def verified(data: bytes) -> bytes | None:
+            if not data.startswith(start):
+                return None
+            body = data[length:]
+            return body if equal(mac(body), data[signature]) else None
+
+        return verified
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
         """Return why the signature does not count for this queue; None if it does."""

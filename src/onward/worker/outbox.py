@@ -64,7 +64,7 @@ class Outbox:
 
     def keys(self) -> list[Held]:
         """Return the leases that wait for their settlement to be answered."""
-        return [(attempt.lease.envelope.id, attempt.lease.token) for attempt, _ in self.items]
+        return [key_of(attempt.lease) for attempt, _ in self.items]
 
     def unanswered_keys(self) -> set[Held]:
         """Return the leases whose attempts have ended, also those that no settlement was made of yet."""

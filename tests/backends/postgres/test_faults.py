@@ -245,7 +245,7 @@ class TestLostAnswers:
         assert len(client.open_session(a_session("new"), adopts="old")) == 2
         assert backend.counts()[State.AVAILABLE] == 3
 
-    @pytest.mark.parametrize("statement", ["lock_session", "settle", "complete", "promote", "claim"])
+    @pytest.mark.parametrize("statement", ["lock_session", "settle", "complete", "nack", "promote", "claim"])
     def test_a_turn_that_is_cut_before_its_commit_leaves_no_trace(
         self, open_backend, proxy, statements, backend, statement
     ):
@@ -253,14 +253,19 @@ class TestLostAnswers:
         lease = a_lease(client)
         client.enqueue(some_envelopes(2))
 
-        ack = Settlement.ack(lease, b"1" if statement == "settle" else None)  # what has nothing to tell is completed
+        # What has nothing to tell is completed.
+        end = (
+            Settlement.nack(lease, 60)
+            if statement == "nack"
+            else Settlement.ack(lease, b"1" if statement == "settle" else None)
+        )
 
         statements[statement] = proxy.cut
         with pytest.raises(BackendUnavailable):
-            client.turn(a_turn(ack, claim=a_claim(limit=9)))
+            client.turn(a_turn(end, claim=a_claim(limit=9)))
 
         assert backend.counts()[State.EXECUTING] == 1
-        result = client.turn(a_turn(ack, claim=a_claim(limit=9)))
+        result = client.turn(a_turn(end, claim=a_claim(limit=9)))
         assert (result.settled[0].applied, len(result.leases)) == (True, 2)
 
 

@@ -64,12 +64,36 @@ def test_a_settlement_that_waited_for_a_cancellation_is_applied_as_it_was_answer
 
 
 @pytest.mark.promise("F02")
-def test_a_progress_that_is_written_meanwhile_undoes_no_settlement(backend, meanwhile):
+@pytest.mark.parametrize(
+    ("settlement", "becomes"),
+    [
+        pytest.param(Settlement.ack, State.COMPLETED, id="ack"),
+        pytest.param(lambda lease: Settlement.nack(lease, 5), State.RETRYABLE, id="nack"),
+    ],
+)
+def test_a_progress_that_is_written_meanwhile_undoes_no_settlement(backend, meanwhile, settlement, becomes):
     lease = a_lease(backend)
 
-    meanwhile("UPDATE onward_jobs SET progress = '1'", lambda: backend.ack(lease))
+    meanwhile("UPDATE onward_jobs SET progress = '1'", lambda: backend.settle([settlement(lease)]))
 
-    assert backend.get(lease.envelope.id).state is State.COMPLETED
+    job = backend.get(lease.envelope.id)
+    assert (job.state, job.attempts) == (becomes, 1)
+
+
+@pytest.mark.promise("F02")
+@pytest.mark.parametrize(
+    "change",
+    ["state = 'available', owner = NULL", "delivery = delivery + 1", "owner = 'elsewhere'", "state = 'retryable'"],
+)
+def test_a_failure_that_waited_for_the_end_of_its_lease_changes_nothing(backend, meanwhile, sql, change):
+    lease = a_lease(backend)
+    nack = Settlement.nack(lease, 5)
+
+    result = meanwhile(f"UPDATE onward_jobs SET {change}", lambda: backend.turn(a_turn(nack, owner=lease.owner)))
+
+    assert result.settled[0].lease_lost
+    assert sql("SELECT attempts FROM onward_jobs") == [(0,)]
+    assert sql("SELECT count(*) FROM onward_attempts") == [(0,)]
 
 
 def test_a_cancellation_that_waited_for_a_promotion_is_carried_out(backend, meanwhile):

@@ -4,6 +4,7 @@ import pytest
 
 from onward.backend import Settlement
 from onward.errors import BackendRefused
+from onward.job.ran_by import RanBy
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_turn, an_envelope, an_id, ids, some_envelopes
 
@@ -88,6 +89,11 @@ class TestEnqueueing:
         assert ids(backend.claim(a_claim(limit=MANY))) == ids(batch)
 
 
+def a_lease_of(backend):
+    (lease,) = backend.claim(a_claim())
+    return lease
+
+
 class TestSettling:
     def test_successes_and_failures_of_one_turn_are_answered_in_their_order(self, backend):
         backend.enqueue(some_envelopes(6))
@@ -140,6 +146,66 @@ class TestSettling:
         assert (result.promoted, ids(result.leases)) == (1, [leases[0].envelope.id])
         assert result.leases[0].attempts == 1
         assert backend.get(leases[1].envelope.id).state is State.RETRYABLE
+
+    def test_of_many_failures_the_one_whose_lease_was_lost_is_told_apart(self, backend):
+        backend.enqueue(some_envelopes(3))
+        a, b, c = backend.claim(a_claim(limit=3))
+        backend.turn(a_turn(Settlement.release(b)))
+
+        result = backend.turn(a_turn(*(Settlement.nack(each, 60, failure=a_failure()) for each in (a, b, c))))
+
+        assert [answer.applied for answer in result.settled] == [True, False, True]
+        assert [len(backend.get(each.envelope.id).runs) for each in (a, b, c)] == [1, 0, 1]
+        assert backend.counts()[State.RETRYABLE] == 2
+
+    def test_of_many_failures_the_one_that_was_asked_to_cancel_is_cancelled(self, backend):
+        backend.enqueue(some_envelopes(3))
+        a, b, c = backend.claim(a_claim(limit=3))
+        backend.cancel([b.envelope.id], "not wanted")
+
+        settled = backend.turn(a_turn(*(Settlement.nack(each, 60, failure=a_failure()) for each in (a, b, c)))).settled
+
+        assert [answer.state for answer in settled] == [State.RETRYABLE, State.CANCELLED, State.RETRYABLE]
+        assert backend.get(b.envelope.id).reason == "not wanted"
+
+    def test_a_failure_that_is_settled_again_is_recognised_and_counted_once(self, backend):
+        backend.enqueue(some_envelopes(2))
+        nacks = [Settlement.nack(each, 60, failure=a_failure()) for each in backend.claim(a_claim(limit=2))]
+
+        first, again = backend.turn(a_turn(*nacks)).settled, backend.turn(a_turn(*nacks)).settled
+
+        assert all(answer.applied for answer in first)
+        assert all(answer.already_applied for answer in again)
+        assert [backend.get(each.lease.envelope.id).attempts for each in nacks] == [1, 1]
+
+    def test_a_job_can_fail_whose_id_failed_and_finished_before(self, backend):
+        again = an_id()
+        for _ in range(2):
+            backend.enqueue([an_envelope(id=again)])
+            lease = a_lease_of(backend)
+            assert backend.turn(a_turn(Settlement.nack(lease, failure=a_failure()))).settled[0].applied
+            assert backend.turn(a_turn(Settlement.ack(a_lease_of(backend)))).settled[0].applied
+
+    @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside another outcome"])
+    def test_a_plain_failure_leaves_what_any_failure_leaves(self, backend, sql, alone):
+        """A failure that is marked as spent goes the long way: but for the mark their rows are the same."""
+        backend.enqueue(some_envelopes(3))
+        short, long, other = backend.claim(a_claim(limit=3))
+        details = {"failure": a_failure(), "duration_ms": 7, "by": RanBy("host", 4711, "2026.11")}
+        beside = () if alone else (Settlement.snooze(other, 5),)
+
+        backend.turn(a_turn(Settlement.nack(short, 60, **details), *beside))
+        backend.turn(a_turn(Settlement.nack(long, 60, spent="given up", **details)))
+
+        jobs = (
+            "SELECT queue, state, rank, delivery, attempts, crashes, interruptions, waits, parked_since, owner, awaits"
+        )
+        runs = "SELECT token, attempt, move, state, duration_ms, owner, kind, message, traceback, fingerprint, ran_by"
+        first, second = short.envelope.id, long.envelope.id
+        for rows in (f"{jobs} FROM onward_jobs WHERE id = %s", f"{runs} FROM onward_attempts WHERE job_id = %s"):
+            assert sql(rows, first) == sql(rows, second)
+        due = "SELECT available_at - at FROM onward_jobs JOIN onward_attempts ON job_id = id WHERE id = %s"
+        assert sql(due, first) == sql(due, second) == [(60_000_000,)]
 
     def test_in_a_paused_queue_it_is_left_where_it_is(self, backend):
         backend.enqueue([an_envelope()])

@@ -688,6 +688,45 @@ WITH gone AS (
 )
 SELECT count(*) FROM finished;
 
+-- name: nack
+-- `settle` for leases that all failed with nothing else to tell, which nearly all failures do.  It finds the rows as `settle` does, and
+-- locks none before it writes it: one that was changed meanwhile is waited for, and looked at again by the conditions of the write.
+-- These fit no index on purpose, so that rows are written where they were found.  It makes sure of no record: one that is there makes it
+-- fail.  The answer is how many were put back, and how many of them can be claimed at once: if one was not, or was asked to cancel, the
+-- transaction is rolled back, and `settle` is asked.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+open AS MATERIALIZED (
+    SELECT name
+      FROM unnest(cast(:claimed AS text[])) AS wanted (name)
+     WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+), held AS MATERIALIZED (
+    SELECT lease.*, job.place
+      FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:delays AS bigint[]), cast(:kinds AS text[]),
+                  cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:fingerprints AS text[]), cast(:workers AS text[]),
+                  cast(:durations AS bigint[]))
+        AS lease (id, token, delay, kind, message, traceback, fingerprint, ran_by, duration_ms)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE id = lease.id AND delivery = lease.token AND owner = :owner AND state = 'executing'
+                          LIMIT 1) AS job
+), put_back AS (
+    UPDATE onward_jobs AS job
+       SET state = CASE WHEN held.delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) THEN 'available' ELSE 'retryable' END,
+           available_at = (SELECT now FROM clock) + held.delay, attempts = attempts + 1, waits = 0, parked_since = NULL,
+           awaits = NULL, owner = NULL
+      FROM held
+     WHERE job.ctid = held.place AND job.delivery = held.token AND job.owner IS NOT DISTINCT FROM :owner
+       AND job.state IS NOT DISTINCT FROM 'executing' AND job.cancel_reason IS NULL
+    RETURNING held.*, job.attempts, job.state
+), recorded AS (
+    INSERT INTO onward_attempts (
+           job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback, fingerprint, ran_by)
+    SELECT id, token, attempts, 'nack', 'retryable', (SELECT now FROM clock), duration_ms, :owner, kind, message, traceback,
+           fingerprint, ran_by
+      FROM put_back
+)
+SELECT count(*), count(*) FILTER (WHERE state = 'available') FROM put_back;
+
 -- name: complete_members
 -- `complete` where all are members of flows: what those behind them may read is kept, and the answer is how many by node.
 WITH gone AS (

@@ -20,11 +20,12 @@ from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
+from onward.base.failure import Failure
 from onward.job.lease import Hold
 from onward.job.settlement import Settled, Settlement, applied, because, crash_pause, is_due_at_once, judge, on_record
 from onward.job.states import TARGETS, State
 
-__all__ = ["Settling", "classify", "columns", "written"]
+__all__ = ["Settling", "classify", "columns", "failures", "written"]
 
 _FREE = Hold.FREE  # looked up once, not for every settlement
 # The pause before a crashed job is due again, by how often it crashed; the last one is the longest.
@@ -59,10 +60,15 @@ class Settling:
             tokens = [each.lease.token for each in done]
             statement = "complete_members" if self._members else "complete"
             self._completing = tx.ask(statement, owner=owner, ids=_ids(done), tokens=tokens, keep=done[0].keep)
+        self._failed: Sequence[int] = ()
+        self._failing: Reply | None = None
         self._asked: Sequence[int] = ()
         self._reply: Reply | None = None
         if len(self._completed) < len(settlements):
-            self._asked = _others(settlements, owner, set(self._completed))
+            self._failed = [] if careful else _plain_failures(settlements, owner)
+            self._asked = _others(settlements, owner, {*self._completed, *self._failed})
+        if failed := [settlements[at] for at in self._failed]:
+            self._failing = tx.ask("nack", owner=owner, **{**failures(failed), "claimed": list(claimed)})
         if asked := [settlements[at] for at in self._asked]:
             self._reply = tx.ask("settle", owner=owner, **{**columns(asked), "claimed": list(claimed)})
 
@@ -103,7 +109,7 @@ class Settling:
             raise FenceMismatch
         if len(self._completed) == len(self._settlements):
             return [_COMPLETED] * len(self._settlements)
-        answers = dict.fromkeys(self._completed, _COMPLETED) | self._settled()
+        answers = dict.fromkeys(self._completed, _COMPLETED) | self._put_back() | self._settled()
         if missing := [at for at in range(len(self._settlements)) if at not in answers]:
             evidence = classify(self._tx, [self._settlements[at] for at in missing])
             answers |= dict(zip(missing, evidence, strict=True))
@@ -116,6 +122,18 @@ class Settling:
         ended = reply.rows()
         touch(self._tx.touched, ((flow, node) for flow, node, _ in ended))
         return sum(count for _, _, count in ended)
+
+    def _put_back(self) -> dict[int, Settled]:
+        """Return the answers to plain failures."""
+        if self._failing is None:
+            return {}
+        ((count, at_once),) = self._failing.rows()
+        if count < len(self._failed):
+            raise FenceMismatch
+        self.promoted += at_once
+        for at in self._failed:
+            self._follow_up(self._settlements[at], _RETRYABLE)
+        return dict.fromkeys(self._failed, _RETRYABLE)
 
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
@@ -153,7 +171,7 @@ class Settling:
 
 
 _APPLIED = {str(state): applied(state) for state in State}
-_COMPLETED = _APPLIED[State.COMPLETED]
+_COMPLETED, _RETRYABLE = _APPLIED[State.COMPLETED], _APPLIED[State.RETRYABLE]
 
 
 def _write_snoozed(tx: Transaction, settlements: Sequence[Settlement], answers: Mapping[int, Settled]) -> None:
@@ -185,6 +203,25 @@ def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[
     return found if len(set(_ids(settlements))) == len(settlements) else []
 
 
+def _plain_failures(settlements: Sequence[Settlement], owner: str) -> Sequence[int]:
+    """Return the places of this owner's failures that are retried with nothing else to tell, in the order of their ids."""
+    found = [
+        at
+        for at, each in enumerate(settlements)
+        if each.move == "nack"
+        and each.lease.owner == owner
+        and each.ran
+        and each.spent is None
+        and each.waits == 0
+        and each.lease.hold is _FREE
+        and each.gate is None
+    ]
+    # The same lease twice: as above.  The order: as below.
+    if not found or len(set(_ids(settlements))) < len(settlements):
+        return []
+    return sorted(found, key=lambda at: settlements[at].lease.envelope.id)
+
+
 def _others(settlements: Sequence[Settlement], owner: str, completed: Container[int]) -> list[int]:
     """Return the places of the settlements for the statement `settle`."""
     # The same lease twice: see above.
@@ -212,10 +249,32 @@ def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled
     return [judge(settlement, *evidence[at]) for at, settlement in enumerate(settlements)]
 
 
+def failures(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
+    """Return the parameters of `nack`."""
+    return {
+        "ids": _ids(settlements),
+        "tokens": [each.lease.token for each in settlements],
+        "delays": [round(each.delay * SECOND) for each in settlements],
+        **_run_records(settlements, [on_record(each) for each in settlements]),
+    }
+
+
+def _run_records(settlements: Sequence[Settlement], failures: Sequence[Failure | None]) -> dict[str, list[Any]]:
+    """Return the columns of what goes on record."""
+    return {
+        "kinds": [failure and failure.kind for failure in failures],
+        "messages": [failure and failure.message for failure in failures],
+        "tracebacks": [failure and failure.traceback for failure in failures],
+        "fingerprints": [None if failure is None else failure.fingerprint for failure in failures],
+        "workers": [None if each.by is None else each.by.encoded() for each in settlements],
+        "durations": [each.duration_ms for each in settlements],
+    }
+
+
 def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
     """Return the parameters of `settle`.  Columns that no settlement of the batch uses are left out."""
     successes = all(each.move == "ack" and each.failure is None for each in settlements)
-    failures = [] if successes else [on_record(each) for each in settlements]
+    told = [] if successes else settlements
     return {
         "ids": _ids(settlements),
         "tokens": [each.lease.token for each in settlements],
@@ -229,12 +288,7 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "delays": [] if successes else [round(each.delay * SECOND) for each in settlements],
         "waits": [] if successes else [each.waits for each in settlements],
         "spents": _if_any([each.spent for each in settlements]),
-        "kinds": [failure and failure.kind for failure in failures],
-        "messages": [failure and failure.message for failure in failures],
-        "tracebacks": [failure and failure.traceback for failure in failures],
-        "fingerprints": [None if failure is None else failure.fingerprint for failure in failures],
-        "workers": [] if successes else [None if each.by is None else each.by.encoded() for each in settlements],
-        "durations": [] if successes else [each.duration_ms for each in settlements],
+        **_run_records(told, [on_record(each) for each in told]),
         "awaits": _if_any([each.awaits for each in settlements]),
         "pauses": _PAUSES,
         "claimed": [],
