@@ -3653,8 +3653,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M481",
-        "a failure is written over what became of its job while it waited (PostgreSQL)",
+        "a failure is written over a lease that was lost (PostgreSQL)",
         (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                " AND delivery = lease.token AND owner = :owner AND state = 'executing'\n                          LIMIT 1",
+                "\n                          LIMIT 1",
+            ),
             Edit(
                 f"{POSTGRES}/queries.sql",
                 " AND job.delivery = held.token AND job.owner IS NOT DISTINCT FROM :owner\n"
@@ -3663,8 +3668,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (
+            f"{SHORTCUTS_ON_POSTGRES}::TestSettling::test_of_many_failures_the_one_whose_lease_was_lost_is_told_apart",
+            f"{SHORTCUTS_ON_POSTGRES}::TestSettling::test_of_many_failures_the_one_that_was_asked_to_cancel_is_cancelled",
             f"{RACES_ON_POSTGRES}::test_a_failure_that_waited_for_the_end_of_its_lease_changes_nothing",
-            f"{RACES_ON_POSTGRES}::test_a_settlement_that_waited_for_a_cancellation_is_applied_as_it_was_answered",
         ),
     ),
     Mutant(

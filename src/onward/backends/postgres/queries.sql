@@ -690,10 +690,10 @@ SELECT count(*) FROM finished;
 
 -- name: nack
 -- `settle` for leases that all failed with nothing else to tell, which nearly all failures do.  It finds the rows as `settle` does, and
--- locks none before it writes it: one that was changed meanwhile is waited for, and looked at again by the conditions of the write.
--- These fit no index on purpose, so that rows are written where they were found.  It makes sure of no record: one that is there makes it
--- fail.  The answer is how many were put back, and how many of them can be claimed at once: if one was not, or was asked to cancel, the
--- transaction is rolled back, and `settle` is asked.
+-- locks none before it writes it: one that was changed meanwhile is waited for, and the conditions of the write are looked at again.
+-- (Whether the place is, too, depends on the age of the server.)  They fit no index on purpose, so that rows are written where they
+-- were found.  It makes sure of no record: one that is there makes it fail.  The answer is how many were put back, and how many of them
+-- can be claimed at once: if one was not, or was asked to cancel, the transaction is rolled back, and `settle` is asked.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS MATERIALIZED (
     SELECT name
