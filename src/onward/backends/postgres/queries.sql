@@ -372,7 +372,8 @@ walked AS MATERIALIZED (
            OR EXISTS (SELECT 1 FROM onward_jobs
                        WHERE queue = ANY (cast(:queues AS text[])) AND state = 'available' AND lane <> '') AS answer
 ), candidates AS MATERIALIZED (
-    SELECT job.*, row_number() OVER () AS number
+    -- As one array: to number rows and pass them on from step to step takes a tenth of the whole claim.
+    SELECT array_agg(place) AS places, array_position(array_agg(crashes > 0), true) AS suspect
       FROM (SELECT job.*
               FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[]), cast(:first_ranges AS bigint[]),
                           cast(:last_ranges AS bigint[]))
@@ -396,14 +397,11 @@ walked AS MATERIALIZED (
                                   LIMIT wanted.at_most) AS job
              WHERE NOT (SELECT answer FROM walked)
              LIMIT cast(:limit AS bigint)) AS job
-), chosen AS MATERIALIZED (
-    SELECT place
-      FROM candidates
-     WHERE number = 1 OR number < coalesce((SELECT min(number) FROM candidates WHERE crashes > 0), cast(:limit AS bigint) + 1)
 ), claimed AS (
     UPDATE onward_jobs
        SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
-     WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
+     WHERE ctid = ANY (cast((SELECT CASE WHEN suspect IS NULL THEN places ELSE places[1 : greatest(suspect - 1, 1)] END
+                               FROM candidates) AS tid[]))
     RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
               CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
                         OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
