@@ -3694,4 +3694,28 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             "tests/application/test_settings.py::test_each_queue_keeps_its_own_policy_for_one_job",
         ),
     ),
+    Mutant(
+        "M483",
+        "the last caller of a commit wakes nobody, and those that came during it stay blocked",
+        (
+            Edit(
+                "src/onward/client/client.py",
+                "                self._waking = False\n                self._wake_next()",
+                "                self._waking = False",
+            ),
+        ),
+        (f"{GROUP_COMMITS}::TestCallersThatWakeEachOther::test_those_that_came_during_a_commit_are_woken_after_it",),
+    ),
+    Mutant(
+        "M484",
+        "callers wait for ever for one that was interrupted before it could wake the next",
+        (
+            Edit(
+                "src/onward/client/client.py",
+                "_LOOK_AROUND):\n                    self._waking = False",
+                "_LOOK_AROUND):\n                    pass",
+            ),
+        ),
+        (f"{GROUP_COMMITS}::test_nobody_waits_for_good_where_a_caller_was_interrupted_before_it_woke_the_next",),
+    ),
 )

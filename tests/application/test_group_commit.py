@@ -241,42 +241,53 @@ class TestCallersThatWakeEachOther:
 
         assert [type(outcome) for outcome in outcomes] == [BackendRefused] * 5
 
-    def test_those_behind_a_caller_that_was_interrupted_are_woken(self, jobs, work, eventually, ctrl_c):
-        """The main thread waits in the middle of a batch when Ctrl-C reaches it, and wakes nobody any more."""
-        commits, gates = [], [threading.Event(), threading.Event()]
+    @pytest.fixture
+    def commits(self, jobs):
+        """How many jobs each commit had; the first two are held up until `gates` open."""
+        commits = []
 
         def hold_up(envelopes):
             commits.append(len(envelopes))
-            if len(commits) <= len(gates):
-                gates[len(commits) - 1].wait(20)
+            if len(commits) <= len(self.gates):
+                self.gates[len(commits) - 1].wait(20)
 
-        def enqueue_behind(count):
+        self.gates = [threading.Event(), threading.Event()]
+        jobs.backend.before = hold_up
+        return commits
+
+    @pytest.fixture
+    def enqueue_behind(self, jobs, work, eventually):
+        """Enqueue in a thread, as the caller that waits in this place; in place 0, it commits."""
+
+        def enqueue_behind(place):
             thread = threading.Thread(target=work.enqueue, daemon=True)
             thread.start()
-            eventually(lambda: len(jobs.client._commit._tickets) == count)
+            eventually(lambda: jobs.backend.calls and len(jobs.client._commit._tickets) == place)
             return thread
 
-        jobs.backend.before = hold_up
-        first = threading.Thread(target=work.enqueue, daemon=True)
-        first.start()
-        eventually(lambda: commits)
-        others = [enqueue_behind(1), enqueue_behind(2)]
-        # The commit of the two that wait, the main thread and one more begins while the main thread is in the middle.
-        others += self.interrupted_in_the_middle(jobs, work, eventually, commits, gates, enqueue_behind)
+        return enqueue_behind
 
-        gates[1].set()
-        for thread in (first, *others):
-            thread.join(20)
-            assert not thread.is_alive(), "a caller was not woken"
-        assert commits[1] == 4
+    def test_those_that_came_during_a_commit_are_woken_after_it(self, commits, enqueue_behind, eventually):
+        threads = [enqueue_behind(place) for place in range(3)]
+        self.gates[0].set()
+        eventually(lambda: len(commits) == 2)
+        threads += [enqueue_behind(place) for place in (1, 2)]
+        self.gates[1].set()
 
-    def interrupted_in_the_middle(self, jobs, work, eventually, commits, gates, enqueue_behind):
-        last = []
+        self.all_return(threads)
+        assert commits == [1, 2, 2]
+
+    def test_those_behind_a_caller_that_was_interrupted_are_woken(
+        self, jobs, work, commits, enqueue_behind, eventually, ctrl_c
+    ):
+        """The main thread waits in the middle of a batch when Ctrl-C reaches it, and wakes nobody any more."""
+        threads = [enqueue_behind(place) for place in range(3)]
 
         def interrupt():
             eventually(lambda: len(jobs.client._commit._tickets) == 3)
-            last.append(enqueue_behind(4))
-            gates[0].set()
+            threads.extend(enqueue_behind(place) for place in (4, 5))
+            # The next commit begins while the main thread is in the middle, whichever of the others leads.
+            self.gates[0].set()
             eventually(lambda: len(commits) == 2)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
@@ -285,7 +296,26 @@ class TestCallersThatWakeEachOther:
         with pytest.raises(KeyboardInterrupt):
             work.enqueue()
         helper.join(20)
-        return last
+        self.gates[1].set()
+
+        self.all_return(threads)
+        assert commits[1] == 5
+
+    def all_return(self, threads):
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive(), "a caller was not woken"
+
+
+def test_nobody_waits_for_good_where_a_caller_was_interrupted_before_it_woke_the_next(jobs, work):
+    jobs.client._commit._waking = True
+    thread = threading.Thread(target=work.enqueue, daemon=True)
+
+    thread.start()
+    thread.join(20)
+
+    assert not thread.is_alive()
+    assert jobs.counts()["available"] == 1
 
 
 class TestAnEnqueueOfUnknownFate:

@@ -1,9 +1,10 @@
 """Storing sealed jobs.  The client commits them with those of other threads, counts them, and emits events.
 
 **Group commit.**  Every caller appends a ticket with its jobs to a list.  The thread that finds the commit lock free leads:
-it stores the jobs of all tickets, wakes the first caller whose ticket is not answered, which leads next, and then the first
-whose ticket is.  That one wakes the next on its way out: woken all at once they would wait for the interpreter's lock, and
-the next leader behind them.  An answered caller does not wait for the next commit, so that one has many jobs again.
+it stores the jobs of all tickets, and answers them.  On its way out it wakes the first of the answered callers, and each of
+these wakes the next: woken all at once they would wait for the interpreter's lock together.  The last one wakes the first
+caller that has come meanwhile, which leads next.  So those who enqueue one job after the other are back in time: all of
+them share a commit, and none prepares its job while a leader waits for the interpreter's lock.
 `GroupCommit` starts no thread, so there is none to stop, or to lose in a fork; and each caller returns only when its own job
 is durable.
 """
@@ -15,8 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import pairwise
 from math import inf
 from operator import attrgetter
 from typing import Protocol
@@ -168,20 +167,25 @@ class _Ticket:
         return self.answer is not None or self.error is not None
 
     def wake(self) -> None:
-        with suppress(RuntimeError):  # it is awake
+        try:  # noqa: SIM105  every caller passes through here
             self.turn.release()
+        except RuntimeError:  # it is awake
+            pass
 
-    def wake_after(self) -> None:
-        """Wake the next caller of the batch, which wakes the one after it."""
+    def wake_after(self) -> bool:
+        """Wake the next caller of the batch, which wakes the one after it.  False if there is none."""
         ticket = self.after
         while ticket is not None and ticket.left:
             ticket = ticket.after
         if ticket is not None:
             ticket.wake()
+        return ticket is not None
 
 
 class GroupCommit:
     """Stores the envelopes of many threads with few calls of the store's `enqueue`."""
+
+    _waking: bool  # callers of the last commit still wake each other: the next one begins after them
 
     def __init__(self, enqueue: Enqueue, *, timeout: float, repeats: bool = True) -> None:
         """Make one.  ``timeout``: how many seconds a caller waits for a store that does not answer.
@@ -197,10 +201,10 @@ class GroupCommit:
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
         deadline = time.monotonic() + self._timeout + _allowance(envelopes)
-        if self._commit_lock.acquire(blocking=False):
+        # No ticket is needed where no other caller waits, nor is about to come back.
+        if not self._tickets and not self._waking and self._commit_lock.acquire(blocking=False):
             try:
-                if not self._tickets:  # no other caller waits: no ticket is needed
-                    return _own(self._persistently(envelopes, deadline, retried=False))
+                return _own(self._persistently(envelopes, deadline, retried=False))
             finally:
                 self._commit_lock.release()
                 self._wake_next()  # in this order: a caller that comes after the look finds the lock free
@@ -209,15 +213,17 @@ class GroupCommit:
             self._tickets.append(ticket)
         try:
             while not ticket.answered:
-                if self._commit_lock.acquire(blocking=False):
+                if not self._waking and self._commit_lock.acquire(blocking=False):
                     self._lead(ticket)
-                else:
-                    ticket.turn.acquire(timeout=_LOOK_AROUND)
+                elif not ticket.turn.acquire(timeout=_LOOK_AROUND):
+                    self._waking = False
         except BaseException:
             self._give_up(ticket)
             raise
         finally:
-            ticket.wake_after()
+            if not ticket.wake_after():
+                self._waking = False
+                self._wake_next()  # in this order: a caller that comes after the look leads by itself
         if ticket.error is not None:
             raise ticket.error
         assert ticket.answer is not None
@@ -230,6 +236,7 @@ class GroupCommit:
         not wait for the commit lock once it has the store's; and the store by itself lets a commit that has begun end first.
         """
         self._tickets: list[_Ticket] = []
+        self._waking = False
         self._tickets_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
         self._commit_lock = threading.RLock()
@@ -239,12 +246,12 @@ class GroupCommit:
         try:
             while not ticket.answered:
                 _wake_first(batch)
-                batch = self._take()
+                batch = self._take(ticket)
                 self._commit(batch)
         finally:
             self._commit_lock.release()
-            self._wake_next()
-            _wake_first(batch)
+            if not self._waking:
+                self._wake_next()
 
     def _give_up(self, ticket: _Ticket) -> None:
         """Remove the ticket of an interrupted caller; if that caller was to lead, let the next one."""
@@ -255,13 +262,13 @@ class GroupCommit:
         self._wake_next()
 
     def _wake_next(self) -> None:
-        """Wake the first caller that waits: it leads.  Only a leader calls this, after it has released the commit lock."""
+        """Wake the first caller that waits: it leads, if the commit lock is free."""
         if self._tickets:
             with self._tickets_lock:
                 if self._tickets:
                     self._tickets[0].wake()
 
-    def _take(self) -> list[_Ticket]:
+    def _take(self, leader: _Ticket) -> list[_Ticket]:
         with self._tickets_lock:
             taken, size = 0, 0
             for ticket in self._tickets:
@@ -271,7 +278,8 @@ class GroupCommit:
                 taken += 1
             batch, self._tickets = self._tickets[:taken], self._tickets[taken:]
         # Before any of them is answered: a caller that looks around by itself finds out which one to wake.
-        for ticket, after in pairwise(batch):
+        chain = sorted(batch, key=lambda each: each is not leader)  # the leader begins: it is awake
+        for ticket, after in zip(chain, (*chain[1:], None), strict=True):
             ticket.after = after
         return batch
 
@@ -285,6 +293,7 @@ class GroupCommit:
                     ticket.error = error
         finally:
             unanswered = [ticket for ticket in batch if not ticket.answered]
+            self._waking = not unanswered
             # The leader was interrupted, or has no more time: the others must not wait for ever, nor be stored twice.
             if unanswered:
                 for ticket in unanswered:
@@ -298,7 +307,7 @@ class GroupCommit:
         envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
         deadline = min(ticket.deadline for ticket in batch)
         try:
-            answers = iter(_own(self._persistently(envelopes, deadline, retried=any(each.retried for each in batch))))
+            answers = _own(self._persistently(envelopes, deadline, retried=any(each.retried for each in batch)))
         except BackendRefused as refusal:
             if len(batch) == 1:
                 batch[0].error = refusal
@@ -308,8 +317,11 @@ class GroupCommit:
             self._store(batch[:middle])
             self._store(batch[middle:])
             return
+        start = 0
         for ticket in batch:
-            ticket.answer = [next(answers) for _ in ticket.envelopes]
+            end = start + len(ticket.envelopes)
+            ticket.answer = answers[start:end]
+            start = end
 
     def _persistently(self, envelopes: Sequence[Envelope], deadline: float, *, retried: bool) -> list[Enqueued]:
         """Repeat an enqueue until the store answers; the ids make that harmless."""
