@@ -36,11 +36,11 @@ def store(tx: Transaction, envelopes: Sequence[Envelope], standings: Standings |
             tx.ask("enqueue_members", **columns_of_members(portion, standings))
     if not envelopes:
         return
-    if len(envelopes) == 1 and _is_due(envelopes[0]):
-        _store_one(tx, envelopes[0])
-    elif len(envelopes) <= _FEW and all(map(_is_plain, envelopes)):
+    if len(envelopes) <= _FEW and all(map(_is_plain, envelopes)):
         for portion in portions(envelopes, tx.room):
             tx.ask("enqueue_few", rows=_rows(portion, tx.clock))
+    elif len(envelopes) == 1 and _is_due(envelopes[0]):
+        _store_one(tx, envelopes[0])
     else:
         for portion in portions(envelopes, tx.room):
             tx.ask("enqueue", **columns(portion))
@@ -106,22 +106,16 @@ def columns_of_members(envelopes: Sequence[Envelope], standings: Standings) -> d
 
 
 def _store_one(tx: Transaction, envelope: Envelope) -> None:
-    every = {
-        "id": envelope.id,
-        "queue": envelope.queue,
-        "rank": -envelope.priority,
-        "max_crashes": envelope.max_crashes,
-        "enqueued_at": envelope.enqueued_at,
-        "job": envelope.job,
-        "sealed": envelope.data,
-    }
-    if _is_plain(envelope):
-        tx.ask("enqueue_plain", **every)
-        return
     once = envelope.idempotency_key
     tx.ask(
         "enqueue_one",
-        **every,
+        id=envelope.id,
+        queue=envelope.queue,
+        rank=-envelope.priority,
+        max_crashes=envelope.max_crashes,
+        enqueued_at=envelope.enqueued_at,
+        job=envelope.job,
+        sealed=envelope.data,
         expires_at=envelope.expires_at,
         unique_key=envelope.unique_key,
         idempotency_key=once,

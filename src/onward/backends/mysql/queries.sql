@@ -52,13 +52,9 @@ INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, expires_at, max
 VALUES (:id, :queue, 'available', :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
         :idempotency_key, :idempotency_ttl, :single_instance, :lane, :cost, :job, :sealed);
 
--- name: enqueue_plain
--- The same of one without a key, an expiry or a lane, which nearly all are: every value that is written costs.
-INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, max_crashes, enqueued_at, job, sealed)
-VALUES (:id, :queue, 'available', :rank, :now, :max_crashes, :enqueued_at, :job, :sealed);
-
 -- name: enqueue_few
--- The same of a few: reading JSON takes as long as storing fifteen rows.
+-- The same of one or a few without a key, an expiry or a lane, which nearly all are: reading JSON takes as long as storing
+-- fifteen rows, and every value that is written costs.
 INSERT INTO onward_jobs (id, queue, state, `rank`, available_at, max_crashes, enqueued_at, job, sealed) VALUES :rows;
 
 -- name: this_database
