@@ -1,7 +1,7 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
-The statement `settle` repeats `onward.job.settlement.fate` in SQL, so that a batch is one exchange; `complete` and `nack` do so
-for what is plain, which nearly all is.  This module sends them and reads their answers.
+The statement `settle` repeats `onward.job.settlement.fate` in SQL, so that a batch is one exchange; `complete` and `nack`
+do so for what is plain, which nearly all is.  This module sends them and reads their answers.
 """
 
 from __future__ import annotations
