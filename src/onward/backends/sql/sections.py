@@ -1,4 +1,7 @@
-"""The SQL of a `queries.sql` by name: ``-- name: claim``, a comment that says why, one statement."""
+"""The SQL of a `queries.sql` by name: ``-- name: claim``, a comment that says why, one statement.
+
+What statements have in common is written once, behind ``-- part: clock``, and stands where ``-- include: clock`` does.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ TABLES = (
     "series",
 )
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_NAME = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")
 
 
@@ -43,9 +47,17 @@ def sections(text: str) -> dict[str, str]:
 
     >>> sections("-- name: one\n-- The first.\nSELECT 1;\n")
     {'one': 'SELECT 1'}
+    >>> sections("-- part: number\n1\n\n-- name: one\nSELECT\n-- include: number\n;\n")
+    {'one': 'SELECT\n1'}
     """
-    _, *parts = _NAME.split(text)
-    return {name: _statement(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    _, *found = _NAME.split(text)
+    bodies = list(zip(found[::3], found[1::3], found[2::3], strict=True))
+    parts = {name: f"{body.strip()}\n" for kind, name, body in bodies if kind == "part"}
+    return {
+        name: _statement(_INCLUDE.sub(lambda include: parts[include[1]], body))
+        for kind, name, body in bodies
+        if kind == "name"
+    }
 
 
 def prefix_of(namespace: str) -> str:
@@ -70,4 +82,4 @@ def emptying(prefix: str, *others: str) -> list[str]:
 def _statement(body: str) -> str:
     # So that no database parses comments again for every connection.
     lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
-    return "\n".join(lines).strip().removesuffix(";")
+    return "\n".join(lines).strip().removesuffix(";").rstrip()
