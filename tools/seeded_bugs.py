@@ -55,6 +55,7 @@ RACES_ON_POSTGRES = "tests/backends/postgres/test_races.py"
 SHORTCUTS_ON_POSTGRES = "tests/backends/postgres/test_shortcuts.py"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
+LANE_MARKS = "tests/backends/postgres/test_lane_marks.py"
 SAMPLING = "tests/operate/series/test_sampling.py"
 DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 LIMITS_ON_REDIS = "tests/backends/redis/test_limits.py"
@@ -3717,5 +3718,113 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{GROUP_COMMITS}::test_nobody_waits_for_good_where_a_caller_was_interrupted_before_it_woke_the_next",),
+    ),
+    Mutant(
+        "M490",
+        "behind a snapshot walks over lanes never look at what is before their marks",
+        (
+            Edit(
+                f"{POSTGRES}/lane_marks.py",
+                "if any(now >= self._next_look.get(queue, now) for queue in queues):",
+                "if any(queue not in self._next_look for queue in queues):",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_a_job_that_appears_before_the_mark_of_its_lane_is_found_within_a_second",),
+    ),
+    Mutant(
+        "M491",
+        "the mark of a lane to which a look at everything did not come hides a job for as long as the snapshot stays",
+        (
+            Edit(
+                f"{POSTGRES}/lane_marks.py",
+                "            if missed or (seen.crowded and queue in queues):",
+                "            if seen.crowded and queue in queues:",
+            ),
+        ),
+        (f"{LANE_MARKS}::TestMarks::test_a_look_that_did_not_come_to_a_lane_drops_its_mark",),
+    ),
+    Mutant(
+        "M492",
+        "the marks of lanes outlive the snapshot",
+        (
+            Edit(
+                f"{POSTGRES}/queue_marks.py",
+                "        self.lanes.tell(pinned=pinned)\n",
+                "        self.lanes.tell(pinned=pinned or self.lanes.is_pinned)\n",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_when_the_snapshot_is_gone_walks_begin_at_the_left_edge_again",),
+    ),
+    Mutant(
+        "M493",
+        "a mark is behind a job that was seen and not claimed",
+        (
+            Edit(
+                f"{POSTGRES}/lane_marks.py",
+                "place = next((head for head in heads if head[1] not in claimed), (due, last + _BEHIND))",
+                "place = (due, last + _BEHIND)",
+            ),
+        ),
+        (f"{LANE_MARKS}::TestMarks::test_a_mark_is_at_the_first_job_that_was_not_claimed",),
+    ),
+    Mutant(
+        "M494",
+        "behind a snapshot only the first lane between two known ones is found",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "AND (rank, lane) > (seen.rank, seen.lane) AND (rank, lane) < (seen.high_rank, seen.high_lane)",
+                "AND (rank, lane) > (seen.high_rank, seen.high_lane) AND (rank, lane) < (seen.high_rank, seen.high_lane)",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_lanes_jobs_and_priorities_that_are_new_are_found_at_once",),
+    ),
+    Mutant(
+        "M495",
+        "with more lanes than a walk from marks looks at, those behind are not found",
+        (
+            Edit(
+                f"{POSTGRES}/lane_source.py",
+                "        if is_crowded:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_more_lanes_than_are_worth_it_are_walked_without_marks",),
+    ),
+    Mutant(
+        "M496",
+        "the mark of a lane that was full at a look hides a job for as long as it is full at looks",
+        (
+            Edit(
+                f"{POSTGRES}/lane_marks.py",
+                "                elif not seen.marked:\n",
+                "                elif False:\n",
+            ),
+        ),
+        (f"{LANE_MARKS}::TestMarks::test_a_look_that_came_to_a_full_lane_drops_its_mark",),
+    ),
+    Mutant(
+        "M497",
+        "behind a snapshot each read of more jobs of a lane walks past all its dead entries",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                "\n          AND (available_at, id) >= (line.due, line.head) AND (expires_at",
+                "\n          AND (line.due, line.head) IS NOT NULL AND (expires_at",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_to_read_on_in_a_lane_goes_past_nothing_dead",),
+    ),
+    Mutant(
+        "M498",
+        "walks behind a snapshot begin each circle at its first lane: keys do not take turns",
+        (
+            Edit(
+                f"{POSTGRES}/lane_source.py",
+                "_IN_CIRCLE = itemgetter(0, 1, 2, 6, 5)",
+                "_IN_CIRCLE = itemgetter(0, 1, 2, 5)",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_lanes_take_turns_from_marks_as_without",),
     ),
 )

@@ -364,7 +364,7 @@ class PostgresBackend(
         until = None if sleeps is None else round(sleeps * SECOND)
         ((due, rivals, walked),) = self._ask("next_due", **begin, queues=wanted, waiter=self._name, sleeps=until)
         if walked and (due is None or due > 0):
-            opens = self._read(lambda tx: lanes.opens_in(tx, walked))
+            opens = self._read(lambda tx: lanes.opens_in(tx, walked, self._marks.lanes))
             due = opens if due is None or (opens is not None and opens < due) else due
         return inf if due is None else due / SECOND, rivals
 

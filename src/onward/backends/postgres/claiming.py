@@ -109,7 +109,7 @@ def ask(
         pending = PendingLine(most, most < line.most(claim), taking)
         return PendingClaim(claim, queues, given_back, ended, promoted, None, pinned, line=pending)
     if is_walked:
-        walk = lanes.begin(tx, claim, ended)
+        walk = lanes.begin(tx, claim, ended, marks.lanes)
         return PendingClaim(claim, queues, given_back, ended, promoted, None, pinned, walk)
     claimed = tx.ask(
         "claim",
@@ -131,10 +131,11 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
     touch_expired(tx, expired)
     marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)
     if asked.line is not None:
-        return _by_line(tx, asked, asked.line, lanes, held)
+        got = _by_line(tx, asked.line, asked.claim, lanes, held)
+        return _by_lanes(tx, asked, marks, lanes, held) if got is None else got
     rows = [] if asked.claimed is None else asked.claimed.rows()
     if asked.claimed is None or (rows and rows[0][_ID] is None):
-        return _by_lanes(tx, asked, lanes, held)
+        return _by_lanes(tx, asked, marks, lanes, held)
     rows = sorted(rows, key=_RANK_TIME_ID)
     if len(asked.queues) > 1:
         place = {queue: at for at, queue in enumerate(asked.queues)}
@@ -145,10 +146,11 @@ def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: Lane
     return Claimed(_leases(tx, rows, owner=held.owner, expires_at=held.expires_at, now=held.now))
 
 
-def _by_lanes(tx: Transaction, asked: PendingClaim, lanes: LaneClaims, held: Holder) -> Claimed:
-    walk = asked.walk or lanes.begin(tx, asked.claim, asked.ended)
+def _by_lanes(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: LaneClaims, held: Holder) -> Claimed:
+    walk = asked.walk or lanes.begin(tx, asked.claim, asked.ended, marks.lanes)
     taken = walk.take(owner=held.owner, released=asked.released)
     lanes.learn(walk)
+    marks.claimed(asked.queues, (), exhausted=False, now=held.now)  # of what fell due all was looked at
     leases = _leases(tx, taken.rows, owner=held.owner, expires_at=held.expires_at, now=held.now)
     if taken.probes:
         probes = {job_id: shut_for / SECOND for job_id, shut_for in taken.probes.items()}
@@ -156,15 +158,16 @@ def _by_lanes(tx: Transaction, asked: PendingClaim, lanes: LaneClaims, held: Hol
     return Claimed(leases, taken.more, taken.awaits_slots, taken.contended)
 
 
-def _by_line(tx: Transaction, asked: PendingClaim, line: PendingLine, lanes: LaneClaims, held: Holder) -> Claimed:
+def _by_line(tx: Transaction, line: PendingLine, claim: Claim, lanes: LaneClaims, held: Holder) -> Claimed | None:
+    """Return what a claim of a single line has got; None if it must walk."""
     got = single_line.taken(line.taking)
     lanes.line_taken(got)
     if not got.is_single and not got.rows:
-        return _by_lanes(tx, asked, lanes, held)
+        return None
     leases = _leases(tx, got.rows, owner=held.owner, expires_at=held.expires_at, now=held.now)
     may_be_more = got.free > 0 and len(leases) == line.most
     more, awaits_slots = may_be_more and line.begins, may_be_more and not line.begins
-    return Claimed(leases, more or not got.is_single, awaits_slots and line.most < asked.claim.limit)
+    return Claimed(leases, more or not got.is_single, awaits_slots and line.most < claim.limit)
 
 
 def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, expires_at: int, now: int) -> list[Lease]:

@@ -1,6 +1,7 @@
 """What a walk over the lanes of a queue asks PostgreSQL: answered from one statement, which has looked at all of it.
 
-`walk_lanes` brings what a walk usually asks for.  A question that goes beyond is a statement of its own: correct, and rare.
+That statement (`lane_source`) brings what a walk usually asks for.  A question that goes beyond is a statement of its own:
+correct, and rare.
 Lanes are known as steps: behind this place comes that lane.
 """
 
@@ -16,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from onward.backends.postgres.lane_marks import BEGINNING, Seen
+from onward.backends.postgres.lane_source import DRAWN_FROM, LaneLook, LaneSource
 from onward.backends.postgres.single_line import SingleLine
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.limits import gate_of, limit_of
@@ -23,12 +26,10 @@ from onward.flow.lanes import behind, group_of
 from onward.flow.limits import Bounds, Kind
 from onward.flow.room import FOREVER, Gate, LimitRoom, Scope
 from onward.flow.tokens import Bucket
-from onward.flow.walk import PLAIN, Cursors
+from onward.flow.walk import PLAIN
 
-__all__ = ["Head", "LaneSource", "Place", "PostgresView", "gates_of", "limit_named", "line_heads", "running_in"]
+__all__ = ["Head", "Place", "PostgresView", "gates_of", "limit_named", "line_heads", "running_in"]
 
-_MORE_LANES = 64  # than jobs that are wanted, as a walk looks at
-_DRAWN_FROM = 32  # lanes, of which the first walk of a process draws its first place
 _LAST = chr(0x10FFFF)
 _OPEN = Gate()
 _LEFT = Gate(shut_until=FOREVER)  # to the turn that has its lock: no instant is known at which it opens
@@ -36,8 +37,6 @@ _NO_BOUNDS = Bounds()
 _OF_JOBS: tuple[Kind, ...] = ("job", "key")
 
 Place = tuple[str, int, str]  # a queue, a rank and a lane: a line of jobs
-
-_decode = msgspec.json.Decoder(list[list[Any]]).decode
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -86,45 +85,10 @@ class _Steps:
         return None if before <= upto else self.following(upto, before)
 
 
-class LaneSource:
-    """Which queues to look at, from which cursors, for how many jobs; and how to look."""
-
-    def __init__(self, tx: Transaction, queues: Sequence[str], cursors: Cursors, limit: int) -> None:
-        self.tx = tx
-        self.queues = list(queues)
-        self.cursors = cursors
-        self.limit = max(1, limit)
-        self._drawn = f"{random.randrange(16**4):04x}"  # where a group begins that has no cursor
-
-    def ask(self) -> Reply:
-        """Look at everything that a walk of these queues may come to."""
-        places = [
-            (queue, group, lane) for (queue, group), lane in self.cursors.lanes.items() if queue in self.queues and lane
-        ]
-        return self._asked(self.queues, places, self.limit + _MORE_LANES + _DRAWN_FROM)
-
-    def ask_from(self, queue: str, rank: int, group: str, after: str) -> Reply:
-        """Look at the lanes of one group from one place on."""
-        return self._asked([queue], [(queue, group, after)], _MORE_LANES, only_rank=rank, only_group=group)
-
-    def _asked(self, queues: list[str], places: list[tuple[str, str, str]], lanes: int, **only: Any) -> Reply:
-        return self.tx.ask(
-            "walk_lanes",
-            queues=queues,
-            cursor_queues=[queue for queue, _, _ in places],
-            cursor_groups=[group for _, group, _ in places],
-            cursor_lanes=[lane for _, _, lane in places],
-            drawn=self._drawn,
-            lanes=lanes,
-            limit=self.limit,
-            **{"only_rank": None, "only_group": None, **only},
-        )
-
-
 class PostgresView:
     """What a walk asks, answered from what was looked at."""
 
-    def __init__(self, source: LaneSource, reply: Reply) -> None:
+    def __init__(self, source: LaneSource, look: LaneLook) -> None:
         self.walked: set[str] = set()  # the queues that have lanes or a limit
         self.keyless: set[str] = set()  # jobs that are known to have no key to take
         self._source = source
@@ -137,10 +101,13 @@ class PostgresView:
         self._gates: dict[Scope, Gate] = {}
         self._running: dict[tuple[Scope, int], int] = {}
         self._locked: Collection[Scope] | None = None
-        ((self.now, share, queues, groups, lanes),) = reply.rows()
-        self._read_queues(_decode(queues))
-        self._read_groups(_decode(groups))
-        self._read_lanes(_decode(lanes), share)
+        self._circles: set[Place] = set()  # groups of which all lanes were looked at
+        self._unread: set[Place] = set()  # lanes that are full: their jobs were not looked at
+        self._is_crowded = look.crowded
+        self.now = look.now
+        self._read_queues(look.queues)
+        self._read_groups(look.groups)
+        self._read_lanes(look.lanes, look.share)
 
     # What a walk asks
 
@@ -159,8 +126,8 @@ class PostgresView:
             return steps.following(after, before)
         except LookupError:
             group = group_of(before[:-1])
-            ((_, share, _, _, lanes),) = self._source.ask_from(queue, rank, group, after).rows()
-            self._read_lanes(_decode(lanes), share)
+            look = self._source.look_from(queue, rank, group, after)
+            self._read_lanes(look.lanes, look.share)
         try:
             return steps.following(after, before)
         except LookupError:
@@ -186,7 +153,11 @@ class PostgresView:
             if is_beside and not line.is_whole:
                 known = (of_queue, of_rank, beside)
                 lines[known] = max(lines.get(known, 0), min(2 * len(line.heads), self._source.limit))
-        self.read_again(lines, line_heads(self._source.tx, lines).rows())
+        if self._source.ranges is None or lane == PLAIN:
+            reply = line_heads(self._source.tx, lines)
+        else:
+            reply = self._source.heads_from(lines, [_first(self._lines.get(each)) for each in lines])
+        self.read_again(lines, reply.rows())
 
     def bounds(self, kind: Kind, name: str) -> Bounds:
         return self._bounds.get((kind, name), _NO_BOUNDS)
@@ -201,6 +172,16 @@ class PostgresView:
             ((found,),) = running_in(self._source.tx, [(scope, since)]).rows()
             self._running[scope, since] = found
         return found
+
+    @property
+    def seen(self) -> Seen:
+        """What was looked at, for the marks of the next walk."""
+        heads: dict[Place, list[tuple[int, str]]] = {line: [] for line in self._unread}
+        for line, found in self._lines.items():
+            if line[2] != PLAIN:
+                heads[line] = [(head.due, head.id) for head in found.heads]
+        groups = {(queue, rank, group_of(lane)) for queue, rank, lane in self._firsts}
+        return Seen(heads, groups - self._circles, crowded=self._is_crowded, marked=self._source.ranges is not None)
 
     # What is locked
 
@@ -300,6 +281,7 @@ class PostgresView:
                 continue
             at, had_wrapped = last[place]
             if lane is None:
+                self._circles.add(place)
                 steps.add(at, start + "\0" if had_wrapped else behind(group), is_lane=False)
                 if not had_wrapped:
                     steps.add(group[:-1], start + "\0", is_lane=False)
@@ -316,6 +298,8 @@ class PostgresView:
             bound = self.bounds("key", group[:-1]).running
             if bound is None or running < bound:
                 self._keep(queue, rank, lane, heads or [], share)
+            else:
+                self._unread.add((queue, rank, lane))
         self._draw(drawn)
 
     def _draw(self, found: dict[tuple[str, str], list[str]]) -> None:
@@ -323,7 +307,7 @@ class PostgresView:
         cursors = self._source.cursors
         for place, lanes in found.items():
             if not cursors.lanes.get(place):
-                cursors.lanes[place] = random.choice(list(islice(lanes, _DRAWN_FROM)))
+                cursors.lanes[place] = random.choice(list(islice(lanes, DRAWN_FROM)))
         for queue in self.walked - cursors.groups.keys():
             groups = [group for name, group in found if name == queue]
             if any(name == queue and lane == PLAIN for name, _, lane in self._lines):
@@ -346,6 +330,11 @@ class PostgresView:
         heads = [Head(queue, rank, lane, *row) for row in rows]
         line = self._lines[queue, rank, lane] = _Line(heads, is_whole=len(heads) < most)
         return line
+
+
+def _first(line: _Line | None) -> tuple[int, str]:
+    """Return where the jobs of a line begin, as far as that is known."""
+    return (line.heads[0].due, line.heads[0].id) if line is not None and line.heads else BEGINNING
 
 
 def limit_named(scope: Scope) -> tuple[Kind, str]:

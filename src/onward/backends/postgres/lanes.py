@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.backend import Claim, Lease
-from onward.backends.postgres.lane_view import Head, LaneSource, Place, PostgresView, gates_of, line_heads, running_in
+from onward.backends.postgres.lane_marks import LaneMarks
+from onward.backends.postgres.lane_source import LaneSource
+from onward.backends.postgres.lane_view import Head, Place, PostgresView, gates_of, line_heads, running_in
 from onward.backends.postgres.single_line import LineTaken, SingleLine
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql.limits import charge, gate_of
@@ -100,12 +102,12 @@ class LaneClaims:
         job = "" if lease.lane is None else group_of(lease.lane)[:-1]
         return not self._slots.isdisjoint((("queue", lease.envelope.queue), ("job", job), ("key", job)))
 
-    def begin(self, tx: Transaction, claim: Claim, ended: Sequence[Settlement]) -> LaneWalk:
+    def begin(self, tx: Transaction, claim: Claim, ended: Sequence[Settlement], marks: LaneMarks) -> LaneWalk:
         """Ask for what a claim needs to know.  ``ended``: what its turn has ended for certain."""
         freed = _scopes(each.lease for each in ended if self.has_slot(each.lease))
         with self._lock:
             cursors = _copied(self._cursors)
-        return LaneWalk(tx, claim, cursors, self._prefix, freed=freed)
+        return LaneWalk(tx, claim, cursors, self._prefix, freed=freed, marks=marks)
 
     def learn(self, walk: LaneWalk) -> None:
         """Keep where a walk has ended."""
@@ -124,7 +126,16 @@ class LaneClaims:
 class LaneWalk:
     """One claim by lanes."""
 
-    def __init__(self, tx: Transaction, claim: Claim, cursors: Cursors, prefix: str, *, freed: Counter[Scope]) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        claim: Claim,
+        cursors: Cursors,
+        prefix: str,
+        *,
+        freed: Counter[Scope],
+        marks: LaneMarks,
+    ) -> None:
         """``freed``: how many leases of each scope this turn has ended."""
         self.cursors = cursors
         self.queues = list(dict.fromkeys(claim.queues))
@@ -135,13 +146,14 @@ class LaneWalk:
         self._claim = claim
         self._prefix = prefix
         self._freed = freed
-        self._source = LaneSource(tx, self.queues, cursors, claim.limit)
+        self._marks = marks
+        self._source = LaneSource(tx, self.queues, cursors, claim.limit, marks.for_walk(self.queues))
         self._kept = tx.ask("keep_limits")
         self._looked = self._source.ask()
 
     def take(self, *, owner: str, released: Sequence[str]) -> Taken:
         """Choose and lease jobs, charge their tokens, and book those whose lanes have none."""
-        view = PostgresView(self._source, self._looked)
+        view = PostgresView(self._source, self._source.answered(self._looked))
         self.walked, self.limits = view.walked, view.limits
         if not self._kept.value():  # limits are changing: what was looked at need not be what binds by now
             return Taken([], {}, more=True, awaits_slots=False, contended=True)
@@ -162,6 +174,8 @@ class LaneWalk:
         if rows and not any(map(_has_key, rows)):
             self.line = view.single_line(self.queues)
         probes = {pick.job.id: pick.probe for pick in found.picks if pick.probe}
+        if self._marks.is_pinned:
+            self._marks.learn(self.queues, view.seen, {row[_ID] for row in rows})
         is_short = bool(needed) and len(rows) < len(found.picks)  # turns that need no lock have taken some meanwhile
         more = found.more or is_left or is_short
         return Taken(rows, probes, more, found.awaits_slots, is_left)
@@ -247,11 +261,11 @@ class ScopeReader:
         return number
 
 
-def opens_in(tx: Transaction, queues: Sequence[str]) -> int | None:
+def opens_in(tx: Transaction, queues: Sequence[str], marks: LaneMarks) -> int | None:
     """Return in how many microseconds a claim of these queues finds a job; None if no instant is known."""
     cursors = Cursors()
-    source = LaneSource(tx, queues, cursors, 1)
-    view = PostgresView(source, source.ask())
+    source = LaneSource(tx, queues, cursors, 1, marks.for_look(queues))
+    view = PostgresView(source, source.answered(source.ask()))
     walk = Walk(view, cursors, limit=1, bounded=False)
     for queue in queues:
         walk.queue(queue, 1)

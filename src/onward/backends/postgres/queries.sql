@@ -1389,12 +1389,8 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
 
 -- Lanes and limits.
 
--- name: walk_lanes
--- All that a claim looks at, in one snapshot: for each queue its limit and the ranks and first jobs of its plain line; from
--- group to group the first lane of each (`stops`), with the limits of its job; and in each group that may be open the lanes from
--- behind the cursor around to it (`around`), a lane of each group at a time, with their first jobs.  No row is locked.
--- A lane is looked for once: what lies before its first job may be dead, and kept by an old snapshot.
--- `is_open` repeats `LimitRoom.is_open`, to step over a job that is full: what may start is for the walk to say.
+-- part: lanes_wanted
+-- Queues, and the ranks of their plain lines.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 wanted AS MATERIALIZED (
     SELECT name, number
@@ -1412,20 +1408,12 @@ wanted AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT rank FROM onward_jobs
                           WHERE queue = lines.queue AND state = 'available' AND coalesce(lane, '') = '' AND rank > lines.rank
                           ORDER BY rank LIMIT 1) AS following
-), stops (queue, rank, lane) AS (
-    SELECT wanted.name, first.rank, first.lane
-      FROM wanted
-     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
-                          WHERE queue = wanted.name AND state = 'available' AND lane <> ''
-                          ORDER BY rank, lane LIMIT 1) AS first
-     UNION ALL
-    SELECT stops.queue, following.rank, following.lane
-      FROM stops
-     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
-                          WHERE queue = stops.queue AND state = 'available' AND lane <> ''
-                            AND (rank, lane) >= (stops.rank, split_part(stops.lane, '/', 1) || '0')
-                          ORDER BY rank, lane LIMIT 1) AS following
-), busy (name) AS (
+),
+
+-- part: lanes_jobs
+-- With each job the limits and the gate that all its lanes have.
+-- `is_open` repeats `LimitRoom.is_open`, to step over a job that is full: what may start is for the walk to say.
+busy (name) AS (
     (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL ORDER BY queue LIMIT 1)
      UNION ALL
     SELECT (SELECT queue FROM onward_jobs WHERE state = 'executing' AND lane IS NOT NULL AND queue > name
@@ -1480,30 +1468,10 @@ wanted AS MATERIALIZED (
                                                            ORDER BY lane LIMIT bound.running) AS one
                                       WHERE busy.name IS NOT NULL
                                       LIMIT bound.running) AS counted_one) END AS number) AS counted
-), around (queue, rank, job, start, key_bound, lane, due, head, is_lane, has_wrapped) AS (
-    SELECT queue, rank, job, start, key_bound, start, cast(0 AS bigint), cast('' AS text) COLLATE "C", false, false
-      FROM jobs
-     WHERE is_open OR cast(:only_group AS text) IS NOT NULL
-     UNION ALL
-    SELECT around.queue, around.rank, around.job, around.start, around.key_bound, following.lane, following.available_at,
-           following.id, true,
-           coalesce(following.has_wrapped, around.has_wrapped)
-      FROM around
-      LEFT JOIN LATERAL (
-           (SELECT lane, available_at, id, around.has_wrapped AS has_wrapped FROM onward_jobs
-             WHERE queue = around.queue AND rank = around.rank AND state = 'available' AND lane <> '' AND lane > around.lane
-               AND lane < CASE WHEN around.has_wrapped THEN around.start || chr(1) ELSE around.job || '0' END
-             ORDER BY lane, available_at, id LIMIT 1)
-            UNION ALL
-           (SELECT lane, available_at, id, true FROM onward_jobs
-             WHERE NOT around.has_wrapped AND queue = around.queue AND rank = around.rank AND state = 'available'
-               AND lane <> '' AND lane > around.job AND lane <= around.start
-             ORDER BY lane, available_at, id LIMIT 1)
-            LIMIT 1) AS following ON true
-     WHERE around.lane IS NOT NULL
-), walked AS MATERIALIZED (
-    SELECT * FROM around LIMIT cast(:lanes AS bigint)
-), share AS MATERIALIZED (
+),
+
+-- part: lanes_answer
+share AS MATERIALIZED (
     -- A little more than each will give, if all have enough: what is missing is read by one statement for all of them.
     SELECT least(cast(:limit AS bigint) * 5 / (4 * greatest(count(*), 1)) + 1, cast(:limit AS bigint)) AS heads
       FROM walked
@@ -1562,7 +1530,99 @@ SELECT (SELECT now FROM clock), (SELECT heads FROM share),
                           AND (available_at, id) >= (walked.due, walked.head)
                           AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
                         ORDER BY available_at, id
-                        LIMIT (SELECT heads FROM share)) AS counted_one) AS head);
+                        LIMIT (SELECT heads FROM share)) AS counted_one) AS head)
+
+-- name: walk_lanes
+-- All that a claim looks at, in one snapshot: for each queue its limit and the ranks and first jobs of its plain line; from
+-- group to group the first lane of each (`stops`), with the limits of its job; and in each group that may be open the lanes from
+-- behind the cursor around to it (`around`), a lane of each group at a time, with their first jobs.  No row is locked.
+-- A lane is looked for once: what lies before its first job may be dead, and kept by an old snapshot.
+-- include: lanes_wanted
+stops (queue, rank, lane) AS (
+    SELECT wanted.name, first.rank, first.lane
+      FROM wanted
+     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
+                          WHERE queue = wanted.name AND state = 'available' AND lane <> ''
+                          ORDER BY rank, lane LIMIT 1) AS first
+     UNION ALL
+    SELECT stops.queue, following.rank, following.lane
+      FROM stops
+     CROSS JOIN LATERAL (SELECT rank, lane FROM onward_jobs
+                          WHERE queue = stops.queue AND state = 'available' AND lane <> ''
+                            AND (rank, lane) >= (stops.rank, split_part(stops.lane, '/', 1) || '0')
+                          ORDER BY rank, lane LIMIT 1) AS following
+),
+-- include: lanes_jobs
+around (queue, rank, job, start, key_bound, lane, due, head, is_lane, has_wrapped) AS (
+    SELECT queue, rank, job, start, key_bound, start, cast(0 AS bigint), cast('' AS text) COLLATE "C", false, false
+      FROM jobs
+     WHERE is_open OR cast(:only_group AS text) IS NOT NULL
+     UNION ALL
+    SELECT around.queue, around.rank, around.job, around.start, around.key_bound, following.lane, following.available_at,
+           following.id, true,
+           coalesce(following.has_wrapped, around.has_wrapped)
+      FROM around
+      LEFT JOIN LATERAL (
+           (SELECT lane, available_at, id, around.has_wrapped AS has_wrapped FROM onward_jobs
+             WHERE queue = around.queue AND rank = around.rank AND state = 'available' AND lane <> '' AND lane > around.lane
+               AND lane < CASE WHEN around.has_wrapped THEN around.start || chr(1) ELSE around.job || '0' END
+             ORDER BY lane, available_at, id LIMIT 1)
+            UNION ALL
+           (SELECT lane, available_at, id, true FROM onward_jobs
+             WHERE NOT around.has_wrapped AND queue = around.queue AND rank = around.rank AND state = 'available'
+               AND lane <> '' AND lane > around.job AND lane <= around.start
+             ORDER BY lane, available_at, id LIMIT 1)
+            LIMIT 1) AS following ON true
+     WHERE around.lane IS NOT NULL
+), walked AS MATERIALIZED (
+    SELECT * FROM around LIMIT cast(:lanes AS bigint)
+),
+-- include: lanes_answer
+;
+
+-- name: walk_known_lanes
+-- `walk_lanes` where an old snapshot keeps dead entries, and this process knows up to which place those of many lanes are dead.  The
+-- ranges are in the order of the index, and cover all of it but what is before those places: each begins in a lane that is known, and ends
+-- where the next one begins.  So a lane that is not known, and what was added to one that is, are found as ever.  `seen` has the first
+-- lane of each range, then those behind it.
+-- All lanes are looked at, in no order: the caller knows where each circle begins.  The last answer is whether there are more lanes than
+-- so many: then it is not worth it, and the answer is not whole.
+-- include: lanes_wanted
+seen (queue, rank, lane, due, head, high_rank, high_lane) AS (
+    SELECT part.queue, first.rank, first.lane, first.available_at, first.id, part.high_rank, part.high_lane
+      FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]), cast(:low_lanes AS text[]),
+                  cast(:low_times AS bigint[]), cast(:low_ids AS text[]), cast(:high_ranks AS bigint[]),
+                  cast(:high_lanes AS text[]))
+        AS part (queue, low_rank, low_lane, low_time, low_id, high_rank, high_lane)
+     CROSS JOIN LATERAL (SELECT rank, lane, available_at, id FROM onward_jobs
+                          WHERE queue = part.queue AND state = 'available' AND lane <> ''
+                            AND (rank, lane, available_at, id) >= (part.low_rank, part.low_lane, part.low_time, part.low_id)
+                            AND (rank, lane) < (part.high_rank, part.high_lane)
+                          ORDER BY rank, lane, available_at, id LIMIT 1) AS first
+     WHERE part.queue = ANY (ARRAY (SELECT name FROM wanted))
+     UNION ALL
+    SELECT seen.queue, following.rank, following.lane, following.available_at, following.id, seen.high_rank, seen.high_lane
+      FROM seen
+     CROSS JOIN LATERAL (SELECT rank, lane, available_at, id FROM onward_jobs
+                          WHERE queue = seen.queue AND state = 'available' AND lane <> ''
+                            AND (rank, lane) > (seen.rank, seen.lane) AND (rank, lane) < (seen.high_rank, seen.high_lane)
+                          ORDER BY rank, lane, available_at, id LIMIT 1) AS following
+), lanes AS MATERIALIZED (
+    SELECT queue, rank, lane, due, head, split_part(lane, '/', 1) AS job FROM seen LIMIT 2 * cast(:lanes AS bigint)
+), stops (queue, rank, lane) AS (
+    SELECT queue, rank, min(lane) FROM lanes GROUP BY queue, rank, job
+),
+-- include: lanes_jobs
+walked AS MATERIALIZED (
+    SELECT lanes.queue, lanes.rank, lanes.job, own.start, own.key_bound, lanes.lane, lanes.due, lanes.head, true AS is_lane,
+           lanes.lane <= own.start AS has_wrapped
+      FROM lanes
+     CROSS JOIN LATERAL (SELECT start, key_bound FROM jobs
+                          WHERE jobs.queue = lanes.queue AND jobs.rank = lanes.rank AND jobs.job = lanes.job AND is_open
+                          LIMIT 1) AS own
+),
+-- include: lanes_answer
+     , (SELECT count(*) >= 2 * cast(:lanes AS bigint) FROM lanes);
 
 -- name: line_heads
 -- The first jobs of lanes, or of the plain line, with the number of each line; and whether they have no key to take.
@@ -1581,6 +1641,19 @@ SELECT line.number, head.*
            AND coalesce(lane, '') = '' AND (expires_at IS NULL OR expires_at > onward_now(:now))
          ORDER BY available_at, id
          LIMIT line.at_most)) AS head;
+
+-- name: line_heads_from
+-- `line_heads` of lanes, from a place on in each: what is before it may be dead, and kept by an old snapshot.
+SELECT line.number, head.*
+  FROM unnest(cast(:queues AS text[]), cast(:ranks AS bigint[]), cast(:lanes AS text[]), cast(:counts AS bigint[]),
+              cast(:times AS bigint[]), cast(:heads AS text[])) WITH ORDINALITY
+    AS line (queue, rank, lane, at_most, due, head, number)
+ CROSS JOIN LATERAL (
+       SELECT available_at, id, crashes, cost, idempotency_key IS NULL AND single_instance IS NULL FROM onward_jobs
+        WHERE queue = line.queue AND rank = line.rank AND state = 'available' AND lane <> '' AND lane = line.lane
+          AND (available_at, id) >= (line.due, line.head) AND (expires_at IS NULL OR expires_at > onward_now(:now))
+        ORDER BY available_at, id
+        LIMIT line.at_most) AS head;
 
 -- name: lock_scopes
 -- Those that no other turn has, until the commit.  It tries several times, a millisecond apart: a turn of its own would cost more.

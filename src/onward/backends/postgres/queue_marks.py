@@ -9,6 +9,8 @@ its old place, is found by a look at the whole index.  That is due about once a 
 where it takes long it comes less often, and takes no more than a twentieth of the time.  No other rank is left out.  When
 the snapshot is gone there are no marks: the order is that of the contract again, and vacuum can remove the dead entries.
 
+Walks over lanes have marks of their own (`lane_marks`).
+
 The marks are hints of one process: nothing is stored, and a wrong one only delays.
 """
 
@@ -19,13 +21,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onward.backends.postgres.lane_marks import LOOK_EVERY, LaneMarks, pause_after
+
 __all__ = ["PINNED", "QueueMarks"]
 
 PINNED = 100  # transactions behind which a snapshot is an old one; a turn is one
 
-_LOOK_EVERY = 0.9  # seconds between two looks at everything, if it is quick, and for old snapshots
-_SHARE = 20  # so many times as long as a look takes, until the next one
-_LOOK_AT_LEAST_EVERY = 60.0
 _USUAL_RANK = 0  # of nearly all jobs: it has a mark though this process may have claimed none of them
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -39,6 +40,7 @@ class QueueMarks:
     """How far the claims of this process have come."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self.lanes = LaneMarks(seconds)
         self._seconds = seconds
         self._lock = threading.Lock()  # one thread makes turns, another may look for work
         self._pinned = False
@@ -51,13 +53,14 @@ class QueueMarks:
     def wants_to_know(self) -> bool:
         """Return whether it is time to ask for old snapshots."""
         now = self._seconds()
-        if now - self._asked_at < _LOOK_EVERY:
+        if now - self._asked_at < LOOK_EVERY:
             return False
         self._asked_at = now
         return True
 
     def tell(self, *, pinned: bool) -> None:
         """Note whether a transaction keeps an old snapshot."""
+        self.lanes.tell(pinned=pinned)
         with self._lock:
             self._pinned = pinned
             if not pinned:
@@ -92,8 +95,7 @@ class QueueMarks:
             if self._looking is not None:
                 (since, looked_at), self._looking = self._looking, None
                 ended = self._seconds()
-                pause = min(max(_LOOK_EVERY, _SHARE * (ended - since)), _LOOK_AT_LEAST_EVERY)
-                self._next_look |= dict.fromkeys(looked_at, ended + pause)
+                self._next_look |= dict.fromkeys(looked_at, ended + pause_after(ended - since))
             for rank, available_at, job_id, queue, *_ in rows:
                 self._marks.setdefault(queue, {})[rank] = (available_at, job_id)
             if exhausted:
