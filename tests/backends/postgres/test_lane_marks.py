@@ -12,6 +12,7 @@ from onward.backends.postgres.transaction import Transaction
 from onward.flow.lanes import lane_of
 from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
 from onward.testing.contract.lanes import a_limit, declare, in_lane
+from tests.waiting import eventually
 
 BATCH = 50
 SECOND = 1.0
@@ -178,10 +179,14 @@ def test_when_the_snapshot_is_gone_walks_begin_at_the_left_edge_again(backend, p
     work()
     assert backend._marks.lanes.for_look(["default"]) is not None
     pinned.rollback()
-    watch.now += SECOND
-    work()
 
-    assert backend._marks.lanes.for_walk(["default"]) is None
+    def begins_at_the_left_edge():
+        watch.now += SECOND
+        work()
+        return backend._marks.lanes.for_walk(["default"]) is None
+
+    # The server's own vacuum may keep a snapshot, too.  Until a claim has seen that there is none, a walk has marks.
+    eventually(lambda: begins_at_the_left_edge() and not backend._marks.lanes.is_pinned)
 
 
 @pytest.mark.promise("F44")

@@ -8,6 +8,7 @@ from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
+from tests.waiting import eventually
 
 BATCH = 50
 SECOND = 1.0
@@ -108,10 +109,13 @@ def test_when_the_snapshot_is_gone_claims_begin_at_the_left_edge_again(backend, 
     backend.enqueue(some_envelopes(500))
     work()
     pinned.rollback()
-    watch.now += SECOND
-    work()
 
-    assert backend._marks.for_claim(["default"]) == QueueMarks().for_claim(["default"])
+    def begins_at_the_left_edge():
+        watch.now += SECOND
+        work()
+        return backend._marks.for_claim(["default"]) == QueueMarks().for_claim(["default"])
+
+    eventually(begins_at_the_left_edge)  # the server's own vacuum may keep a snapshot, too
 
 
 @pytest.mark.promise("F44")
