@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from bench import page
+from bench.__main__ import ENGINES, HERE
+from bench.tried import TRIED
 
 RESULTS = {
     "date": "2026-11-19",
@@ -56,3 +58,15 @@ def test_each_part_names_the_commit_that_was_measured(written):
 
 def test_the_figures_of_a_page_are_read_again_as_they_were_written(written, tmp_path):
     assert page.read(tmp_path) == {"twice": RESULTS, "once": RESULTS} == json.loads((tmp_path / page.DATA).read_text())
+
+
+def test_what_was_tried_is_told_of_figures_that_there_are():
+    results = page.read(HERE / "docs")
+    told = {
+        (engine.TITLE, title)
+        for name, engine in ENGINES.items()
+        if name in results
+        for title, _, _ in engine.figures(results[name])
+    }
+
+    assert {(part, figure) for part, figures in TRIED.items() for figure in figures} <= told
