@@ -3696,6 +3696,30 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ),
     ),
     Mutant(
+        "M501",
+        "jobs that an interrupted leader had taken are stored by no other caller",
+        (Edit("src/onward/client/client.py", "            if leader not in self._tickets:", "            if False:"),),
+        (f"{GROUP_COMMITS}::test_the_jobs_that_an_interrupted_leader_had_taken_are_stored_by_their_callers",),
+    ),
+    Mutant(
+        "M502",
+        "a caller that is interrupted as it gets the commit lock keeps it",
+        (Edit("src/onward/client/client.py", "if not nested and self._is_mine():", "if False:"),),
+        (f"{GROUP_COMMITS}::test_a_caller_that_was_interrupted_as_it_got_the_lock_gives_it_back",),
+    ),
+    Mutant(
+        "M503",
+        "marks of lanes are kept while more is due than has been made available (PostgreSQL)",
+        (
+            Edit(
+                f"{POSTGRES}/queue_marks.py",
+                "self.lanes.promoted(queues, exhausted=exhausted)",
+                "self.lanes.promoted(queues, exhausted=True)",
+            ),
+        ),
+        (f"{LANE_MARKS}::test_more_jobs_than_a_claim_takes_that_fall_due_at_once_are_claimed_without_a_pause",),
+    ),
+    Mutant(
         "M483",
         "the last caller of a commit wakes nobody, and those that came during it stay blocked",
         (

@@ -307,6 +307,51 @@ class TestCallersThatWakeEachOther:
             assert not thread.is_alive(), "a caller was not woken"
 
 
+def test_the_jobs_that_an_interrupted_leader_had_taken_are_stored_by_their_callers(jobs, work, together, monkeypatch):
+    """Between the moment at which it takes tickets and the one at which it answers for them."""
+    commit, interruptions = client.GroupCommit._commit, [KeyboardInterrupt()]
+
+    def interrupted(group, batch):
+        if interruptions:
+            raise interruptions.pop()
+        commit(group, batch)
+
+    monkeypatch.setattr(client.GroupCommit, "_commit", interrupted)
+    outcomes = together([work.enqueue] * 4)
+
+    assert sum(isinstance(outcome, KeyboardInterrupt) for outcome in outcomes) == 1
+    assert sum(not isinstance(outcome, BaseException) for outcome in outcomes) == 3
+    assert jobs.counts()["available"] == 1 + 3
+
+
+def test_a_caller_that_was_interrupted_as_it_got_the_lock_gives_it_back(jobs, work, monkeypatch):
+    interruptions = [KeyboardInterrupt()]
+    acquire = jobs.client._commit._commit_lock.acquire
+
+    class Interrupted:
+        """The lock, and a Ctrl-C that comes when it has been acquired."""
+
+        def __getattr__(self, name):
+            return getattr(lock, name)
+
+        def acquire(self, **given):
+            got = acquire(**given)
+            if interruptions:
+                raise interruptions.pop()
+            return got
+
+    lock = jobs.client._commit._commit_lock
+    jobs.client._commit._commit_lock = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        work.enqueue()
+    other = threading.Thread(target=work.enqueue, daemon=True)
+    other.start()
+    other.join(20)
+
+    assert not other.is_alive()
+    assert jobs.counts()["available"] == 1
+
+
 def test_nobody_waits_for_good_where_a_caller_was_interrupted_before_it_woke_the_next(jobs, work):
     jobs.client._commit._waking = True
     thread = threading.Thread(target=work.enqueue, daemon=True)

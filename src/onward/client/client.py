@@ -200,7 +200,15 @@ class GroupCommit:
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
-        deadline = time.monotonic() + self._timeout + _allowance(envelopes)
+        nested = self._is_mine()
+        try:
+            return self._submitted(envelopes, time.monotonic() + self._timeout + _allowance(envelopes))
+        finally:
+            # It is, if the caller was interrupted when it had the lock and before it could note that.
+            if not nested and self._is_mine():
+                self._commit_lock.release()
+
+    def _submitted(self, envelopes: Sequence[Envelope], deadline: float) -> list[Enqueued]:
         # No ticket is needed where no other caller waits, nor is about to come back.
         if not self._tickets and not self._waking and self._commit_lock.acquire(blocking=False):
             try:
@@ -240,6 +248,7 @@ class GroupCommit:
         self._tickets_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
         self._commit_lock = threading.RLock()
+        self._is_mine: Callable[[], bool] = self._commit_lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _lead(self, ticket: _Ticket) -> None:
         batch: list[_Ticket] = []
@@ -270,17 +279,21 @@ class GroupCommit:
 
     def _take(self, leader: _Ticket) -> list[_Ticket]:
         with self._tickets_lock:
+            if leader not in self._tickets:  # another leader had taken it, and was interrupted before it could answer
+                leader.retried = True
+                self._tickets.insert(0, leader)
             taken, size = 0, 0
             for ticket in self._tickets:
                 size += len(ticket.envelopes)
                 if taken and size > _LARGEST:
                     break
                 taken += 1
-            batch, self._tickets = self._tickets[:taken], self._tickets[taken:]
-        # Before any of them is answered: a caller that looks around by itself finds out which one to wake.
-        chain = sorted(batch, key=lambda each: each is not leader)  # the leader begins: it is awake
-        for ticket, after in zip(chain, (*chain[1:], None), strict=True):
-            ticket.after = after
+            batch = self._tickets[:taken]
+            # Before any of them is answered: a caller that looks around by itself finds out which one to wake.
+            chain = sorted(batch, key=lambda each: each is not leader)  # the leader begins: it is awake
+            for ticket, after in zip(chain, (*chain[1:], None), strict=True):
+                ticket.after = after
+            self._tickets = self._tickets[taken:]
         return batch
 
     def _commit(self, batch: list[_Ticket]) -> None:

@@ -431,3 +431,17 @@ class TestMarks:
         assert marks.for_walk(["a"]) is not None
         watch.now += 0.01
         assert marks.for_walk(["a"]) is None
+
+
+@pytest.mark.promise("F44")
+def test_more_jobs_than_a_claim_takes_that_fall_due_at_once_are_claimed_without_a_pause(backend, pinned, work, clock):
+    """Their turns come while others of their lanes, which are younger, are claimed already."""
+    fill(backend, 20)
+    work()
+    late = [job for tenant in TENANTS[:2] for job in in_lane(30, tenant, of="", delay=5)]
+    backend.enqueue(late)
+    clock.advance(10)
+    fresh = in_lane(1, TENANTS[1], of="")
+    backend.enqueue(fresh)
+
+    assert sorted(work(limit=5)) == sorted(ids([*late, *fresh]))

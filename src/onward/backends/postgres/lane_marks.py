@@ -60,6 +60,7 @@ class LaneMarks:
         self._marks: dict[Line, _Mark] = {}  # the one that was learned last is the last
         self._next_look: dict[str, float] = {}
         self._began_at: float | None = None  # the walk that is under way
+        self._lagging: set[str] = set()  # queues in which more was due than has been made available
 
     def tell(self, *, pinned: bool) -> None:
         """Note whether a transaction keeps an old snapshot."""
@@ -68,7 +69,20 @@ class LaneMarks:
             if not pinned:
                 self._marks.clear()
                 self._next_look.clear()
+                self._lagging.clear()
                 self._began_at = None
+
+    def promoted(self, queues: Sequence[str], *, exhausted: bool) -> None:
+        """Note whether all that is due has been made available.  If not, the rest may come before any mark."""
+        if not self._pinned:
+            return
+        with self._lock:
+            if exhausted:
+                self._lagging.difference_update(queues)
+                return
+            self._lagging.update(queues)
+            for line in [line for line in self._marks if line[0] in queues]:
+                del self._marks[line]
 
     @property
     def is_pinned(self) -> bool:
@@ -108,6 +122,8 @@ class LaneMarks:
                 self._next_look |= dict.fromkeys(queues, now + pause_after(0 if began_at is None else now - began_at))
                 self._drop(queues, seen)
             for line, heads in seen.heads.items():
+                if line[0] in self._lagging:
+                    continue
                 if heads:
                     self._keep(line, heads, claimed)
                 elif not seen.marked:

@@ -71,6 +71,7 @@ class QueueMarks:
     def for_claim(self, queues: Sequence[str]) -> dict[str, list[Any]]:
         """Return the parameters of a claim that say where it begins."""
         with self._lock:
+            self._looking = None  # a turn that took of a single line has not told what it saw
             if self._pinned:
                 now = self._seconds()
                 if due := [queue for queue in queues if now >= self._next_look.get(queue, now)]:
@@ -105,6 +106,7 @@ class QueueMarks:
                     self._marks[queue] = {rank: max(place, (now, "")) for rank, place in ranks.items()}
 
     def promoted(self, queues: Sequence[str], *, exhausted: bool, now: int) -> None:
+        self.lanes.promoted(queues, exhausted=exhausted)
         if self._pinned and exhausted:
             with self._lock:
                 self._due |= dict.fromkeys(queues, now)

@@ -49,9 +49,21 @@ def sections(text: str) -> dict[str, str]:
     {'one': 'SELECT 1'}
     >>> sections("-- part: number\n1\n\n-- name: one\nSELECT\n-- include: number\n;\n")
     {'one': 'SELECT\n1'}
+
+    What could not be included, or stands there twice, is a mistake in our files:
+
+    >>> sections("-- name: one\nSELECT\n -- include: number\n;\n")
+    Traceback (most recent call last):
+    ValueError: '-- include: number' stands in a part, is indented, or has a blank at its end
+    >>> sections("-- name: one\nSELECT 1;\n-- name: one\nSELECT 2;\n")
+    Traceback (most recent call last):
+    ValueError: two sections have one name: one
     """
     _, *found = _NAME.split(text)
     bodies = list(zip(found[::3], found[1::3], found[2::3], strict=True))
+    names = [name for _, name, _ in bodies]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two sections have one name: {', '.join(twice)}")
     parts = {name: f"{body.strip()}\n" for kind, name, body in bodies if kind == "part"}
     return {
         name: _statement(_INCLUDE.sub(lambda include: parts[include[1]], body))
@@ -81,5 +93,8 @@ def emptying(prefix: str, *others: str) -> list[str]:
 
 def _statement(body: str) -> str:
     # So that no database parses comments again for every connection.
-    lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
+    lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
+    for line in body.splitlines():
+        if line.lstrip().startswith("-- include:"):
+            raise ValueError(f"{line.strip()!r} stands in a part, is indented, or has a blank at its end")
     return "\n".join(lines).strip().removesuffix(";").rstrip()
