@@ -122,6 +122,7 @@ INDEXES = {
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "dead_leases": {"onward_jobs_owner_idx"},
+    "orphans": {"onward_jobs_owner_idx", "onward_sessions_pkey"},
     "adopt": {"onward_jobs_owner_idx", "onward_jobs_pkey"},
     "leases_of": {"onward_jobs_owner_idx"},
     "once_waiters": {"onward_jobs_once_idx"},

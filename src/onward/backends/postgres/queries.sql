@@ -787,13 +787,14 @@ SELECT id, delivery, owner, queue, job, crashes
 
 -- name: orphans
 -- By the leases, not by the sessions: whatever became of its session's row, a lease without a session is found.  Looked for first
--- and locked then: a row that changed in between is compared with what was seen, not with sessions as they were.
+-- and locked then: a row that changed in between is compared with what was seen, not with sessions as they were.  In the order of the
+-- index that has running jobs alone: for that of the ids the server would walk all that wait.
 WITH lost AS MATERIALIZED (
     SELECT id, delivery, owner
       FROM onward_jobs
      WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
        AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
-     ORDER BY id
+     ORDER BY owner, id
 )
 SELECT job.*
   FROM lost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import itemgetter
 
 from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
@@ -24,7 +25,8 @@ def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
         ended = tx.ask("end_session", owner=owner)
         reply = tx.ask("dead_leases", owner=owner, queue=queue)
     workers = workers_of(ended.rows())
-    return [(lost := Lost(*row))._replace(by=workers.get(lost.owner)) for row in reply.rows()]
+    rows = sorted(reply.rows(), key=itemgetter(0))  # by id, as everything that writes several jobs
+    return [(lost := Lost(*row))._replace(by=workers.get(lost.owner)) for row in rows]
 
 
 def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str) -> list[Reaped]:
