@@ -3773,7 +3773,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{POSTGRES}/queue_marks.py",
-                "        self.lanes.tell(pinned=pinned)\n",
+                "        self.lanes.tell(pinned=pinned and of_lanes)\n",
                 "        self.lanes.tell(pinned=pinned or self.lanes.is_pinned)\n",
             ),
         ),

@@ -69,7 +69,11 @@ def pinned(backend, url, work, sql, watch, clock):
             sql("INSERT INTO onward_queues (name) VALUES ('x') ON CONFLICT (name) DO UPDATE SET name = 'x'")
         watch.now += SECOND
         work()
-        assert backend._marks.lanes.is_pinned
+        ((ends_ranges,),) = sql("SELECT current_setting('server_version_num')::integer >= 180000")
+        assert backend._marks._pinned
+        assert backend._marks.lanes.is_pinned is ends_ranges
+        if not ends_ranges:
+            pytest.skip("this server goes on behind the end of a range: walks over lanes have no marks on it")
         watch.now += SECOND
         clock.advance(1)
         yield other

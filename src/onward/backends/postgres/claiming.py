@@ -126,7 +126,8 @@ def ask(
 def claimed(tx: Transaction, asked: PendingClaim, marks: QueueMarks, lanes: LaneClaims, held: Holder) -> Claimed:
     """Return the new leases, in claim order."""
     if asked.pinned is not None:
-        marks.tell(pinned=bool(asked.pinned.value()))
+        ((is_pinned, ends_ranges),) = asked.pinned.rows()
+        marks.tell(pinned=bool(is_pinned), of_lanes=ends_ranges)
     ((promoted, expired),) = asked.promoted.rows()
     touch_expired(tx, expired)
     marks.promoted(asked.queues, exhausted=promoted < asked.claim.limit, now=held.now)

@@ -259,11 +259,13 @@ SELECT min(CASE WHEN NOT is_walked
 
 -- name: pinned
 -- Whether a snapshot is open that is so many transactions old: versions that died since cannot be
--- removed.  A transaction that has written keeps one, too, by its number.
+-- removed.  A transaction that has written keeps one, too, by its number.  And whether the server ends the walk of a range at its end:
+-- up to version 17 it goes on to the end of the rank where the last columns of a row comparison decide.
 SELECT greatest((SELECT max(greatest(age(backend_xmin), age(backend_xid))) FROM pg_stat_activity
                   WHERE datname = current_database() OR datname IS NULL),
                 (SELECT max(age(transaction)) FROM pg_prepared_xacts WHERE database = current_database()),
-                (SELECT max(age(xmin)) FROM pg_replication_slots)) > cast(:transactions AS bigint);
+                (SELECT max(age(xmin)) FROM pg_replication_slots)) > cast(:transactions AS bigint),
+       cast(current_setting('server_version_num') AS integer) >= 180000;
 
 -- name: forget_waiters
 -- Those of processes that have ended.

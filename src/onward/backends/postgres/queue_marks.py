@@ -58,9 +58,9 @@ class QueueMarks:
         self._asked_at = now
         return True
 
-    def tell(self, *, pinned: bool) -> None:
-        """Note whether a transaction keeps an old snapshot."""
-        self.lanes.tell(pinned=pinned)
+    def tell(self, *, pinned: bool, of_lanes: bool = True) -> None:
+        """Note whether a transaction keeps an old snapshot.  ``of_lanes``: walks over lanes may begin at marks."""
+        self.lanes.tell(pinned=pinned and of_lanes)
         with self._lock:
             self._pinned = pinned
             if not pinned:
