@@ -1,45 +1,22 @@
 """Walks over lanes behind a transaction that stays open: they go no further than before, and pass over nothing for long."""
 
-import psycopg
 import pytest
 
 from onward.backend import Claim, Settlement
 from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
 from onward.backends.postgres.lane_marks import LaneMarks, Seen
-from onward.backends.postgres.queue_marks import PINNED, QueueMarks
+from onward.backends.postgres.queue_marks import PINNED
 from onward.backends.postgres.transaction import Transaction
 from onward.flow.lanes import lane_of
-from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import a_claim, a_turn, an_envelope, ids, some_envelopes
 from onward.testing.contract.lanes import a_limit, declare, in_lane
+from tests.backends.postgres.marks import BATCH, SECOND, backend, snapshot, watch
 from tests.waiting import eventually
 
-BATCH = 50
-SECOND = 1.0
+__all__ = ["backend", "snapshot", "watch"]
+
 TENANTS = [f"tenant-{number}" for number in range(5)]
-
-
-class Watch:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def watch():
-    return Watch()
-
-
-@pytest.fixture
-def backend(open_backend, watch):
-    backend = open_backend()
-    backend._marks = QueueMarks(watch)
-    backend.open_session(a_session())
-    return backend
 
 
 @pytest.fixture
@@ -59,24 +36,20 @@ def work(backend):
 
 
 @pytest.fixture
-def pinned(backend, url, work, sql, watch, clock):
-    """A session that has begun to read and does not end; this process knows of it."""
-    sql("VACUUM onward_jobs")  # what other tests have left
-    with psycopg.connect(url) as other:
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM onward_jobs")
-        for _ in range(PINNED + 10):
-            sql("INSERT INTO onward_queues (name) VALUES ('x') ON CONFLICT (name) DO UPDATE SET name = 'x'")
-        watch.now += SECOND
-        work()
-        ((ends_ranges,),) = sql("SELECT current_setting('server_version_num')::integer >= 180000")
-        assert backend._marks._pinned
-        assert backend._marks.lanes.is_pinned is ends_ranges
-        if not ends_ranges:
-            pytest.skip("this server goes on behind the end of a range: walks over lanes have no marks on it")
-        watch.now += SECOND
-        clock.advance(1)
-        yield other
+def pinned(backend, snapshot, work, sql, watch, clock):
+    """So much was done since the snapshot that this process knows of it."""
+    for _ in range(PINNED + 10):
+        sql("INSERT INTO onward_queues (name) VALUES ('x') ON CONFLICT (name) DO UPDATE SET name = 'x'")
+    watch.now += SECOND
+    work()
+    ((ends_ranges,),) = sql("SELECT current_setting('server_version_num')::integer >= 180000")
+    assert backend._marks._pinned
+    assert backend._marks.lanes.is_pinned is ends_ranges
+    if not ends_ranges:
+        pytest.skip("this server goes on behind the end of a range: walks over lanes have no marks on it")
+    watch.now += SECOND
+    clock.advance(1)
+    return snapshot
 
 
 def fill(backend, count, *, of="", tenants=TENANTS):

@@ -1,50 +1,16 @@
 """Claims behind a transaction that stays open: they walk no further than before, and pass over nothing for long."""
 
-import psycopg
 import pytest
 
 from onward.backend import Claim, Settlement
 from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
 from onward.backends.postgres.queue_marks import PINNED, QueueMarks
-from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import a_claim, a_turn, an_envelope, ids, some_envelopes
+from tests.backends.postgres.marks import BATCH, SECOND, backend, snapshot, watch
 from tests.waiting import eventually
 
-BATCH = 50
-SECOND = 1.0
-
-
-class Watch:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def watch():
-    return Watch()
-
-
-@pytest.fixture
-def backend(open_backend, watch):
-    backend = open_backend()
-    backend._marks = QueueMarks(watch)
-    backend.open_session(a_session())
-    return backend
-
-
-@pytest.fixture
-def snapshot(url, sql):
-    """A session that has begun to read and does not end."""
-    sql("VACUUM onward_jobs")  # what other tests have left
-    with psycopg.connect(url) as other:
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM onward_jobs")
-        yield other
+__all__ = ["backend", "snapshot", "watch"]
 
 
 @pytest.fixture
