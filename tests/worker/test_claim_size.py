@@ -10,18 +10,18 @@ from onward.worker.inflight import Prefetch
 
 class TestTheRate:
     def test_at_first_as_many_as_can_run_are_wanted(self):
-        assert Prefetch(10).wanted(0, 0.0) == 10
-        assert Prefetch(10).wanted(4, 0.0) == 6
+        assert Prefetch(10, at_once=500).wanted(0, 0.0) == 10
+        assert Prefetch(10, at_once=500).wanted(4, 0.0) == 6
 
     def test_fast_jobs_are_held_for_a_tenth_of_a_second(self):
-        prefetch = Prefetch(4)
+        prefetch = Prefetch(4, at_once=500)
         prefetch.claimed(0.0)
         prefetch.finished(100, 0.0, 0.1)
 
         assert prefetch.wanted(0, 0.1) == 4 + 100
 
     def test_slow_jobs_are_not_held_at_all(self):
-        prefetch = Prefetch(10)
+        prefetch = Prefetch(10, at_once=500)
         prefetch.claimed(0.0)
         for second in range(1, 5):
             prefetch.finished(5, 5 * 2.0, second)
@@ -29,7 +29,7 @@ class TestTheRate:
             assert prefetch.wanted(10, second) == 0
 
     def test_slow_jobs_that_happen_to_end_together_are_still_slow(self):
-        prefetch = Prefetch(10)
+        prefetch = Prefetch(10, at_once=500)
         prefetch.claimed(0.0)
         prefetch.finished(5, 5 * 2.0, 2.0)
         prefetch.finished(5, 5 * 2.0, 2.021)
@@ -37,7 +37,7 @@ class TestTheRate:
         assert prefetch.wanted(10, 2.021) == 0
 
     def test_when_nothing_is_finished_any_more_nothing_is_held(self):
-        prefetch = Prefetch(4)
+        prefetch = Prefetch(4, at_once=500)
         prefetch.claimed(0.0)
         prefetch.finished(1_000, 0.0, 0.1)
         assert prefetch.wanted(4, 0.1) > 0
@@ -45,7 +45,7 @@ class TestTheRate:
         assert prefetch.wanted(4, 1.1) == 0
 
     def test_what_was_given_back_was_too_much(self):
-        prefetch = Prefetch(4)
+        prefetch = Prefetch(4, at_once=500)
         prefetch.claimed(0.0)
         prefetch.finished(1_000, 0.0, 0.1)
 
@@ -54,15 +54,16 @@ class TestTheRate:
         assert prefetch.wanted(4, 0.1) == 0
         assert prefetch.wanted(0, 0.1) == 4
 
-    def test_one_claim_is_bounded(self):
-        prefetch = Prefetch(4)
+    @pytest.mark.parametrize("at_once", [200, 1000])
+    def test_one_claim_is_bounded_by_what_the_store_says(self, at_once):
+        prefetch = Prefetch(4, at_once=at_once)
         prefetch.claimed(0.0)
         prefetch.finished(100_000, 0.0, 0.1)
 
-        assert prefetch.wanted(0, 0.1) == 500
+        assert prefetch.wanted(0, 0.1) == at_once
 
     def test_too_much_in_hand_wants_nothing(self):
-        assert Prefetch(4).wanted(400, 0.0) == 0
+        assert Prefetch(4, at_once=500).wanted(400, 0.0) == 0
 
 
 def test_slow_jobs_are_claimed_as_slots_become_free(jobs, work_on):

@@ -8,7 +8,7 @@ import pytest
 from onward import JobContext, NoDelay, Snooze
 from onward.errors import BackendUnavailable
 from onward.telemetry import JobCompleted, JobLeaseLost
-from onward.worker import breaker, inflight
+from onward.worker import breaker
 from tests.worker.stores import Dice, Weather, weathered
 
 LOST = BackendUnavailable("the answer was lost")
@@ -36,9 +36,9 @@ def jobs(open_app_on, weather):
 def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
     open_app_on, work_on, patient, monkeypatch, store, seed, counters, count_of, report
 ):
-    monkeypatch.setattr(inflight, "_LARGEST_CLAIM", 4)  # many turns, many chances
     dice = Dice(0.2, seed)
     jobs = open_app_on(weathered(dice))
+    monkeypatch.setattr(jobs.parts().backend, "claims_at_once", 4)  # many turns, many chances
     runs, lock = Counter(), threading.Lock()
 
     def note(ctx):
@@ -96,9 +96,9 @@ def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
 def test_what_leaves_no_evidence_is_settled_once_all_the_same(
     open_app_on, work_on, patient, monkeypatch, clock, counters, count_of
 ):
-    monkeypatch.setattr(inflight, "_LARGEST_CLAIM", 8)
     dice = Dice(0, 3)
     jobs = open_app_on(weathered(dice))
+    monkeypatch.setattr(jobs.parts().backend, "claims_at_once", 8)
     runs = Counter()
 
     @jobs.job

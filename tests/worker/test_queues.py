@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from onward.errors import InvalidName, OptionError
-from onward.worker import inflight
 from onward.worker.options import QueuePlan
 from tests.worker.stores import counting
 
@@ -222,7 +221,7 @@ class TestOrder:
         assert ran == ["first"] * 30 + ["second"] * 30 + ["last"] * 30
 
     def test_weights_give_each_queue_its_share(self, jobs, work_on, monkeypatch):
-        monkeypatch.setattr(inflight, "_LARGEST_CLAIM", 1)
+        monkeypatch.setattr(jobs.parts().backend, "claims_at_once", 1)
         ran = []
 
         @jobs.job

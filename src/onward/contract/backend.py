@@ -48,6 +48,8 @@ The same lease twice in one turn: the second answer comes from the evidence of t
   that the job had before, however it was put back.
 - A job with a crash behind it is a suspect.  A claim stops before it; or, if it comes first, returns it alone.
 - A claim with limit 0 promotes and claims nothing.
+- A worker asks for no more than `claims_at_once` of the backend, 500 unless it says otherwise: in a longer turn a job costs
+  less, and other callers wait longer for the store.
 
 ## Fencing
 
@@ -126,6 +128,9 @@ __all__ = ["Backend"]
 
 class Backend(Protocol):
     """A store of jobs.  The abstract methods are the contract; the others are one-line conveniences over it."""
+
+    claims_at_once: int = 500
+    """How many jobs a worker claims in one turn at the most."""
 
     @property
     @abstractmethod

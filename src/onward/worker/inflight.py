@@ -36,7 +36,6 @@ _ENOUGH = 16  # timed jobs from which the usual time is taken
 _STRAYS = 1  # so many of them, the longest, are left out: the machine may have been busy with other work
 _AHEAD = 0.1  # seconds
 _SHORTEST_LOOK = 0.005  # seconds over which a rate means something
-_LARGEST_CLAIM = 500
 _NO_END = 1 << 62
 
 
@@ -244,9 +243,10 @@ class Inflight:
 class Prefetch:
     """Measures how fast jobs end, and says how many to claim."""
 
-    def __init__(self, concurrency: int, *, ahead: bool = True) -> None:
+    def __init__(self, concurrency: int, *, at_once: int, ahead: bool = True) -> None:
         """Make one.  ``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
         self._concurrency = concurrency
+        self._at_once = at_once
         self._ahead = _AHEAD if ahead else 0.0
         self._rate = 0.0
         self._since: float | None = None
@@ -287,7 +287,7 @@ class Prefetch:
         if self._since is not None and now - self._since > _AHEAD:
             # When no job ends, `finished` is not called and cannot lower the rate.
             rate = min(rate, (self._finished + 1) / (now - self._since))
-        return max(0, min(self._concurrency + int(rate * self._ahead) - inflight, _LARGEST_CLAIM))
+        return max(0, min(self._concurrency + int(rate * self._ahead) - inflight, self._at_once))
 
 
 class Quota:

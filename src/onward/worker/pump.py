@@ -91,7 +91,11 @@ class Pump:
             recorder=recorder,
             accept=self._accept_leases,
         )
-        self._prefetch = Prefetch(inflight.concurrency, ahead=parts.backend.capabilities.prefetches)
+        self._prefetch = Prefetch(
+            inflight.concurrency,
+            at_once=parts.backend.claims_at_once,
+            ahead=parts.backend.capabilities.prefetches,
+        )
         self._order = 0
         self._wakeup = threading.Event()
         self._parked = False

@@ -12,6 +12,7 @@ from onward.job.settlement import under
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
+    a_claim,
     a_failure,
     a_lease,
     a_session,
@@ -330,3 +331,22 @@ def test_a_failed_run_of_a_record_that_ends_behind_what_changes_is_not_cut_and_j
     (answer,) = backend.turn(a_turn(Settlement.nack(lease, 0, failure=SHARED))).settled
 
     assert not answer.applied
+
+
+def test_the_answer_of_a_full_claim_leaves_the_server_at_once(backend, raw):
+    """What exceeds some 64 KiB waits until the server has run the next script, of another worker."""
+    at_once = 80_000  # bytes: four of the blocks that the server writes together, the last of which passes 64 KiB
+    payload = {"id": 12345, "user": "user-345", "kind": "email", "sent": 0}
+    claim = a_claim(limit=backend.claims_at_once)
+    backend.open_session(a_session())
+    backend.enqueue(some_envelopes(claim.limit, payload=payload))
+
+    def sent(call):
+        before = raw.info("stats")["total_net_output_bytes"]
+        call()
+        return raw.info("stats")["total_net_output_bytes"] - before
+
+    question = sent(lambda: None)
+    answer = sent(lambda: backend.turn(a_turn(claim=claim))) - question
+
+    assert 200 * claim.limit < answer < at_once

@@ -78,6 +78,7 @@ class MySQLBackend(MySQLFlows, ServerBackend, MySQLInspection, SqlLimits, Server
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False
+    claims_at_once = 1000  # what a statement costs whatever it finds is shared by more jobs
     dialect: Dialect = "mysql"
     _claiming, _errors, _health, _reaping, _settling = claiming, errors, health, reaping, settling
     _driver_error = pymysql.err.MySQLError

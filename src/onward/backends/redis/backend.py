@@ -68,6 +68,9 @@ class RedisBackend(
 ):
     """Jobs in one server, for every process that can reach it."""
 
+    # A server writes some 64 KiB of an answer at once.  The rest would wait until it has run the turn of another worker.
+    claims_at_once = 200
+
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__()
         self._clock = clock

@@ -80,6 +80,7 @@ class SqliteBackend(
 
     dialect: Dialect = "sqlite"
     exclusive = True
+    claims_at_once = 1000  # a file has one writer at a time: the fewer turns, the less they wait for each other
     _damaged_columns = (*COLUMNS, "flow", "node")
 
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
