@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from onward import JobContext, Limit, Onward
+from onward import Fixed, JobContext, Limit, Onward
 from onward.backend import (
     AWAITS_NODE,
     Claim,
@@ -158,6 +158,54 @@ def test_runs_and_crashes_of_a_dead_job_are_counted_in_words():
 
 def test_a_tombstone_of_a_dead_job_cannot_be_replayed():
     assert why(a_case(a_job(**DEAD, reason="gave up", tombstone=True))).fix.startswith("enqueue it again")
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"k1": "a" * 64}, "TypeError: object has no JSON form: pass plain data, a dataclass or a pydantic model"),
+        (None, "<encrypted with key k1>"),
+    ],
+    ids=["with the key", "without it"],
+)
+def test_a_job_that_ran_and_has_no_result_was_not_skipped(tmp_path, keys, told):
+    url = f"sqlite:///{tmp_path / 'jobs.db'}?durability=relaxed"
+    with Onward(url, signing_keys={"k1": "a" * 64}, encryption=True) as jobs:
+
+        @jobs.job
+        def work():
+            return object()
+
+        handle = work.enqueue()
+        jobs.drain()
+
+    with Onward(url, signing_keys=keys) as jobs:
+        text = jobs.why(handle.id).text
+
+    assert text.startswith("It completed at ")
+    assert text.endswith(f", with no result: {told}.")
+
+
+def test_a_job_whose_key_was_done_by_another_after_it_had_failed_was_skipped():
+    clock = FakeClock()
+    with Onward("memory://", clock=clock) as jobs:
+
+        @jobs.job(max_retries=1, retry=Fixed(60))
+        def work(fails: bool):
+            if fails:
+                raise ValueError("broken")
+
+        skipped = work.using(idempotency_key="once").enqueue(fails=True)
+        jobs.drain()
+        other = work.using(idempotency_key="once").enqueue(fails=False)
+        jobs.drain()
+        clock.advance(61)
+        jobs.drain()
+        reason = jobs.why(skipped.id)
+
+    assert reason.text.startswith("It was skipped at ")
+    assert reason.text.endswith(f": its idempotency key was done by job {other.id}.")
+    assert reason.facts["attempts"] == 1
 
 
 @pytest.mark.promise("S128")

@@ -74,15 +74,24 @@ def completed(case: Case) -> Reason | None:
     when = "" if job.finished_at is None else f" at {moment(job.finished_at)}"
     facts = {"finished_at": job.finished_at, "attempts": job.attempts}
     note = "" if case.record is None or case.record.reason is None else case.record.reason
-    if note and not note.startswith(NO_RESULT):
+    if note and not _is_of_a_run(note, case):
         return Reason(code="completed", text=f"It was skipped{when}: {note}.", facts=facts)
     took = ""
     if job.started_at is not None and job.finished_at is not None:
         length = max(0, job.finished_at - job.started_at)
         took = f" after a run of {'less than 1 ms' if length < 1000 else spoken(length / 1_000_000)}"
     left = "; only a tombstone of it is left" if job.tombstone else ""
-    without = f", with {note}".removesuffix(".") if note else ""
+    without = f", with {NO_RESULT}{note.removeprefix(NO_RESULT)}".removesuffix(".") if note else ""
     return Reason(code="completed", text=f"It completed{when}{took}{without}{left}.", facts=facts)
+
+
+def _is_of_a_run(note: str, case: Case) -> bool:
+    """Return whether the reason of a completed job says why its run has no result, and not why it was skipped.
+
+    A reason that is shown otherwise than it is stored was encrypted, maybe with a key that is not here.  Only what quotes a
+    handler is encrypted, so the job ran.
+    """
+    return note.startswith(NO_RESULT) or note != case.job.reason
 
 
 def discarded(case: Case) -> Reason | None:
