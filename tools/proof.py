@@ -7,6 +7,7 @@
     python -m tools.proof --only log         the parts with this in their names
     python -m tools.proof --list             all parts, what they are planned to take, and which have ended
     python -m tools.proof --scale 0.02       a fiftieth of it, with a record and a page of its own in .cache/proof
+    python -m tools.proof --at-once 1        one part after the other; else two run side by side, but for those that measure
 
 Each part runs in a process of its own and leaves a line in `docs/assets/proof.jsonl` when it ends, whatever becomes of the
 run after that.  The file is committed with the page: a run goes on in another checkout.  A part that failed has ended: the
@@ -22,8 +23,11 @@ import importlib
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.proof_page import Page, at_length
@@ -74,6 +78,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--afresh", action="store_true", help="run what has ended before, too")
     parser.add_argument("--failed", action="store_true", help="run what has failed once more")
     parser.add_argument("--missing", action="store_true", help="run what has not ended on any code")
+    parser.add_argument(
+        "--at-once", type=int, default=2, metavar="N", help="parts side by side, but for those that measure"
+    )
     parser.add_argument("--list", action="store_true", help="show the parts, the plan and what has ended; run nothing")
     parser.add_argument("--folder", type=Path, help="where the records are kept, and what a run needs")
     parser.add_argument("--page", type=Path, help="the page to write")
@@ -117,7 +124,7 @@ def _estimate(part: Part, records: Records, scale: float) -> float:
 
 
 class _Run:
-    """The parts that have not ended, one after the other."""
+    """The parts that have not ended: first so many at once, then those that measure, one after the other."""
 
     def __init__(
         self, chosen: Sequence[Part], records: Records, page: Page, options: argparse.Namespace, mark: str
@@ -128,15 +135,19 @@ class _Run:
         self._options = options
         self._mark = mark
         self._code = _code(options)
-        self._told = 0.0
+        self._lock = threading.Lock()  # around all that follows, the records, the page and what is said
+        self._left: list[Part] = []  # that have not begun
+        self._shown: dict[str, _Shown] = {}  # of those at work
+        self._stopping = False
 
     def to_the_end(self) -> int:
         if self._options.afresh:
             self._records.begin_afresh()
         todo = [part for part in self._chosen if not self._has_ended(part)]
+        self._left = list(todo)
         _say(f"{len(self._chosen) - len(todo)} of {len(self._chosen)} parts have ended on this code")
-        for number, part in enumerate(todo):
-            self._prove(part, todo[number + 1 :])
+        self._prove_all([part for part in todo if not part.measures], at_once=self._options.at_once)
+        self._prove_all([part for part in todo if part.measures], at_once=1)
         self._page.write(self._code)
         latest = [self._records.latest(part.name) for part in self._chosen]
         failed = [record.part for record in latest if record is not None and not record.ok]
@@ -151,31 +162,68 @@ class _Run:
             return False
         return self._options.missing or self._records.has_ended(part.name, self._code.code)
 
-    def _prove(self, part: Part, after: Sequence[Part]) -> None:
-        scale, expected = self._options.scale, _estimate(part, self._records, self._options.scale)
-        rest = sum(_estimate(each, self._records, scale) for each in after)
-        _say(f"{part.name} ({part.engine}): about {at_length(expected)}, then {len(after)} more in {at_length(rest)}")
-        job = Job(part, scale, self._code, self._records.folder, self._options.parts, self._mark)
-        record = run(job, lambda seconds, done: self._look(part, seconds, expected, rest, done))
-        self._records.append(record)
-        self._page.write(self._code)
-        flaws = ", ".join(f"{name} {count:,}" for name, count in record.flaws.items() if count)
-        told = "ok" if record.ok else "; ".join(filter(None, ["FAILED", flaws, *record.errors]))
-        _clear()
-        _say(f"  {told}, after {at_length(record.seconds)}")
+    def _prove_all(self, parts: Sequence[Part], *, at_once: int) -> None:
+        with ThreadPoolExecutor(at_once) as threads:
+            proving = [threads.submit(self._prove, part) for part in parts]
+            try:
+                for each in proving:
+                    each.result()
+            except BaseException:
+                self._stopping = True  # those at work notice when they are looked at next
+                threads.shutdown(cancel_futures=True)
+                raise
 
-    def _look(self, part: Part, seconds: float, expected: float, rest: float, done: str) -> None:
-        """Show it all the time on a terminal, and once a minute elsewhere."""
-        left = at_length(max(0.0, expected - seconds) + rest)
-        line = (
-            f"  {part.name}: for {at_length(seconds)} of about {at_length(expected)}, {done or 'at work'}; {left} left"
+    def _prove(self, part: Part) -> None:
+        scale, expected = self._options.scale, _estimate(part, self._records, self._options.scale)
+        with self._lock:
+            self._left.remove(part)
+            self._shown[part.name] = _Shown(part.name, expected)
+            _say(f"{part.name} ({part.engine}): about {at_length(expected)}, then {len(self._left)} more")
+        job = Job(part, scale, self._code, self._records.folder, self._options.parts, self._mark)
+        record = run(job, lambda seconds, done: self._look(part, seconds, done))
+        with self._lock:
+            del self._shown[part.name]
+            self._records.append(record)
+            self._page.write(self._code)
+            flaws = ", ".join(f"{name} {count:,}" for name, count in record.flaws.items() if count)
+            told = "ok" if record.ok else "; ".join(filter(None, ["FAILED", flaws, *record.errors]))
+            _clear()
+            _say(f"  {part.name}: {told}, after {at_length(record.seconds)}")
+
+    def _look(self, part: Part, seconds: float, done: str) -> None:
+        """Show those at work all the time on a terminal, and once a minute elsewhere."""
+        if self._stopping:
+            raise KeyboardInterrupt
+        with self._lock:
+            shown = self._shown[part.name]
+            before, shown.seconds, shown.done = shown.seconds, seconds, done
+            if sys.stdout.isatty():
+                print(f"\r\x1b[K  {'; '.join(map(str, self._shown.values()))}", end="", flush=True)
+            elif seconds // _MINUTE != before // _MINUTE:
+                _say(f"  {shown}; {at_length(self._seconds_left())} left")
+
+    def _seconds_left(self) -> float:
+        """Estimate the rest, by the parts that share the machine and those that do not."""
+        rest = {part: _estimate(part, self._records, self._options.scale) for part in self._left}
+        alone = sum(seconds for part, seconds in rest.items() if part.measures)
+        at_work = sum(max(0.0, each.expected - each.seconds) for each in self._shown.values())
+        at_once: int = self._options.at_once
+        return alone + (sum(rest.values()) - alone + at_work) / at_once
+
+
+@dataclass
+class _Shown:
+    """How far a part is that is at work."""
+
+    name: str
+    expected: float
+    seconds: float = 0.0
+    done: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: for {at_length(self.seconds)} of about {at_length(self.expected)}, {self.done or 'at work'}"
         )
-        if sys.stdout.isatty():
-            print(f"\r\x1b[K{line}", end="", flush=True)
-        elif seconds // _MINUTE != self._told:
-            self._told = seconds // _MINUTE
-            if self._told:
-                _say(line)
 
 
 def _clear() -> None:

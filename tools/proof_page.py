@@ -27,7 +27,8 @@ _HEAD = """\
 
 This page and [its records](assets/proof.jsonl) are written by `make proof` and by nothing else. The parts start real
 servers, worker processes and supervisors, kill, pause and cut them off, and then compare what the store holds with what
-every run wrote down. `make test` runs most of them at a small fraction of their size.
+every run wrote down. `make test` runs most of them at a small fraction of their size. Two parts run side by side, but for
+those that measure time or speed.
 """
 
 

@@ -23,6 +23,7 @@ class Part(NamedTuple):
     engine: str
     seconds: int  # at full scale
     prove: Callable[[Path, float, Callable[[int], None]], Ledger]
+    measures: bool = False  # time or speed: no other part runs beside it
 
     def proved(self, scale: float, tell: Callable[[int], None]) -> Ledger:
         """Run it here."""

@@ -32,8 +32,8 @@ _SHOWN = re.compile(
 _FAILED = re.compile(r"\d+ (failed|error)")
 
 
-def _proof(prove: proofs.Proof, engine: str, seconds: int) -> Part:
-    return Part(prove.__name__.replace("_", " "), engine, seconds, prove)
+def _proof(prove: proofs.Proof, engine: str, seconds: int, *, measures: bool = False) -> Part:
+    return Part(prove.__name__.replace("_", " "), engine, seconds, prove, measures)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ PARTS: tuple[Part, ...] = (
     _proof(proofs.processes_share_a_file, "sqlite", 220),
     _proof(proofs.threads_share_a_file, "sqlite", 100),
     _proof(proofs.threads_share_memory, "memory", 60),
-    _proof(proofs.processes_enqueue_one_by_one, "sqlite", 120),
+    _proof(proofs.processes_enqueue_one_by_one, "sqlite", 120, measures=True),
     _proof(proofs.many_rivals_for_one_key, "sqlite", 30),
     _proof(proofs.log_behind_a_reader, "sqlite", 60),
     _proof(proofs.worker_on_a_file, "sqlite", 150),
@@ -116,16 +116,16 @@ PARTS: tuple[Part, ...] = (
     _proof(proofs.transactions_on_postgres, "postgres", 180),
     _proof(proofs.transactions_on_mariadb, "mariadb", 180),
     _proof(proofs.jobs_are_transferred, EVERY, 300),
-    _proof(proofs.claims_behind_a_snapshot, "postgres", 350),
-    _proof(proofs.claims_of_two_lanes_behind_a_snapshot, "postgres", 250),
-    _proof(proofs.claims_of_many_lanes_behind_a_snapshot, "postgres", 250),
-    _proof(proofs.claims_in_full_tables, "postgres", 150),
-    _proof(proofs.looks_at_a_full_file, "sqlite", 150),
-    _proof(proofs.looks_at_full_tables, "postgres", 200),
-    _proof(proofs.looks_at_full_tables_of_mariadb, "mariadb", 400),
-    _proof(proofs.watchers_of_a_file, "sqlite", 260),
-    _proof(proofs.watchers_of_tables, "postgres", 260),
-    _proof(proofs.watchers_of_the_dashboard, "sqlite", 150),
+    _proof(proofs.claims_behind_a_snapshot, "postgres", 350, measures=True),
+    _proof(proofs.claims_of_two_lanes_behind_a_snapshot, "postgres", 250, measures=True),
+    _proof(proofs.claims_of_many_lanes_behind_a_snapshot, "postgres", 250, measures=True),
+    _proof(proofs.claims_in_full_tables, "postgres", 150, measures=True),
+    _proof(proofs.looks_at_a_full_file, "sqlite", 150, measures=True),
+    _proof(proofs.looks_at_full_tables, "postgres", 200, measures=True),
+    _proof(proofs.looks_at_full_tables_of_mariadb, "mariadb", 400, measures=True),
+    _proof(proofs.watchers_of_a_file, "sqlite", 260, measures=True),
+    _proof(proofs.watchers_of_tables, "postgres", 260, measures=True),
+    _proof(proofs.watchers_of_the_dashboard, "sqlite", 150, measures=True),
     _proof(proofs.redis_is_killed, "redis", 100),
     _proof(proofs.schedules_on_a_file, "sqlite", 240),
     _proof(proofs.schedules_on_postgres, "postgres", 240),
@@ -135,14 +135,14 @@ PARTS: tuple[Part, ...] = (
     _proof(proofs.a_limit_under_fire_on_postgres, "postgres", 150),
     _proof(proofs.a_limit_under_fire_on_mariadb, "mariadb", 200),
     _proof(proofs.a_limit_under_fire_on_redis, "redis", 150),
-    _proof(proofs.a_rate_on_a_file, "sqlite", 80),
-    _proof(proofs.a_rate_on_postgres, "postgres", 80),
-    _proof(proofs.a_rate_on_mariadb, "mariadb", 80),
-    _proof(proofs.a_rate_on_redis, "redis", 80),
-    _proof(proofs.tenants_take_turns_on_a_file, "sqlite", 200),
-    _proof(proofs.tenants_take_turns_on_postgres, "postgres", 250),
-    _proof(proofs.tenants_take_turns_on_mariadb, "mariadb", 400),
-    _proof(proofs.tenants_take_turns_on_redis, "redis", 150),
+    _proof(proofs.a_rate_on_a_file, "sqlite", 80, measures=True),
+    _proof(proofs.a_rate_on_postgres, "postgres", 80, measures=True),
+    _proof(proofs.a_rate_on_mariadb, "mariadb", 80, measures=True),
+    _proof(proofs.a_rate_on_redis, "redis", 80, measures=True),
+    _proof(proofs.tenants_take_turns_on_a_file, "sqlite", 200, measures=True),
+    _proof(proofs.tenants_take_turns_on_postgres, "postgres", 250, measures=True),
+    _proof(proofs.tenants_take_turns_on_mariadb, "mariadb", 400, measures=True),
+    _proof(proofs.tenants_take_turns_on_redis, "redis", 150, measures=True),
     _proof(proofs.flows_under_fire_on_a_file, "sqlite", 400),
     _proof(proofs.flows_under_fire_on_postgres, "postgres", 400),
     _proof(proofs.flows_under_fire_on_mariadb, "mariadb", 500),

@@ -36,9 +36,31 @@ def third(folder, scale, tell):
     return Ledger(name, {"jobs": 5, "kills of servers": 2}, {"lost": 0})
 
 
+def waits_for_another(folder, scale, tell):
+    """Ends when another such part has begun, too."""
+    _note("one of two")
+    deadline = time.monotonic() + 30
+    while (FOLDER / "runs").read_text().count("one of two") < 2:
+        if time.monotonic() > deadline:
+            raise TimeoutError("no other part runs beside this one")
+        time.sleep(0.01)
+    _note("ended")
+    return Ledger("one of two", {"jobs": 1}, {"lost": 0})
+
+
+def measures(folder, scale, tell):
+    _note("measures")
+    return Ledger("measures", {"jobs": 1}, {"lost": 0})
+
+
 def _note(name):
     with (FOLDER / "runs").open("a") as runs:
         runs.write(f"{name}\n")
 
 
 PARTS = (Part("first", "sqlite", 5, first), Part("second", "redis", 5, second), Part("third", "sqlite", 5, third))
+IN_PAIRS = (
+    Part("measures", "sqlite", 5, measures, measures=True),
+    Part("one", "sqlite", 5, waits_for_another),
+    Part("the other", "redis", 5, waits_for_another),
+)

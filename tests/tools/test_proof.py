@@ -28,7 +28,7 @@ class Proof:
         self.folder = folder
         self.page = folder / "proof.md"
 
-    def start(self, *options, parts="tests.tools.proof_sample:PARTS"):
+    def start(self, *options, parts="tests.tools.proof_sample:PARTS", at_once=1):
         places = [
             "--folder",
             str(self.folder / "records"),
@@ -38,6 +38,8 @@ class Proof:
             parts,
             "--code",
             "c0de",
+            "--at-once",
+            str(at_once),
         ]
         return subprocess.Popen(
             [sys.executable, "-m", "tools.proof", *places, *options],
@@ -64,12 +66,13 @@ class Proof:
         return names
 
     def records(self):
-        return [json.loads(line) for line in (self.folder / "records" / "records.jsonl").read_text().splitlines()]
+        file = self.folder / "records" / "records.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
-    def stand_still(self, *options):
+    def stand_still(self, *options, **which):
         """Start a run, and give it with the process that its second part has started and now waits beside."""
         self.set("stand still")
-        running = self.start(*options)
+        running = self.start(*options, **which)
         other = self.folder / "other"
         _until(lambda: other.exists() and other.read_text())
         return running, int(other.read_text())
@@ -136,6 +139,29 @@ def test_a_run_that_was_stopped_goes_on_and_ends_what_it_left_behind(proof, how)
     assert proof.ran() == ["second", "third"]
     assert not _is_alive(other)
     assert [each["part"] for each in proof.records()] == ["first", "second", "third"]
+
+
+def test_two_parts_run_side_by_side_and_one_that_measures_runs_alone(proof):
+    code, said = proof.run(parts="tests.tools.proof_sample:IN_PAIRS", at_once=2)
+
+    assert code == 0, said
+    runs = (proof.folder / "runs").read_text().splitlines()
+    assert runs == ["one of two", "one of two", "ended", "ended", "measures"]
+    assert sorted(each["part"] for each in proof.records()) == ["measures", "one", "the other"]
+
+
+def test_a_stopped_run_ends_all_parts_that_are_at_work(proof):
+    running, other = proof.stand_still(at_once=2)
+    _until(lambda: sorted(each["part"] for each in proof.records()) == ["first", "third"])
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=PATIENCE)
+
+    assert running.returncode == 130, said
+    assert not _is_alive(other)
+    proof.set("stand still", on=False)
+    proof.ran()
+    assert proof.run(at_once=2)[0] == 0
+    assert proof.ran() == ["second"]
 
 
 def test_two_runs_do_not_share_their_records(proof):

@@ -94,7 +94,9 @@ def test_what_is_due_again_at_once_is_claimed_at_once(jobs, work_on, count_of):
     assert count_of(jobs) == {"discarded": 1}
 
 
-def test_no_claim_asks_for_more_than_five_hundred(jobs, work_on, turns):
+def test_no_claim_asks_for_more_than_the_store_says(jobs, work_on, turns, monkeypatch):
+    monkeypatch.setattr(jobs.parts().backend, "claims_at_once", 300)
+
     @jobs.job
     def work(n: int): ...
 
@@ -102,7 +104,7 @@ def test_no_claim_asks_for_more_than_five_hundred(jobs, work_on, turns):
     worker = work_on(jobs)
     worker.milestones.wait_for("settled", 4_000)
 
-    assert max(turn.claim.limit for turn in turns if turn.claim is not None) <= 500
+    assert max(turn.claim.limit for turn in turns if turn.claim is not None) == 300
 
 
 def test_a_worker_that_is_full_does_not_ask(jobs, work_on, turns, gate):
