@@ -7,6 +7,9 @@ caller that has come meanwhile, which leads next.  So those who enqueue one job 
 them share a commit, and none prepares its job while a leader waits for the interpreter's lock.
 `GroupCommit` starts no thread, so there is none to stop, or to lose in a fork; and each caller returns only when its own job
 is durable.
+
+A signal handler that enqueues may have interrupted its own thread in here.  It never waits for what that thread holds: its
+jobs go to the store by themselves, past the tickets and the commit lock.
 """
 
 from __future__ import annotations
@@ -200,12 +203,13 @@ class GroupCommit:
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
-        nested = self._is_mine()
+        if self._is_mine():
+            return self._alone(envelopes)
         try:
             return self._submitted(envelopes, time.monotonic() + self._timeout + _allowance(envelopes))
         finally:
             # It is, if the caller was interrupted when it had the lock and before it could note that.
-            if not nested and self._is_mine():
+            if self._is_mine():
                 self._commit_lock.release()
 
     def _submitted(self, envelopes: Sequence[Envelope], deadline: float) -> list[Enqueued]:
@@ -216,6 +220,8 @@ class GroupCommit:
             finally:
                 self._commit_lock.release()
                 self._wake_next()  # in this order: a caller that comes after the look finds the lock free
+        if self._tickets_are_mine():
+            return self._alone(envelopes)
         ticket = _Ticket(envelopes, deadline)
         with self._tickets_lock:
             self._tickets.append(ticket)
@@ -237,6 +243,24 @@ class GroupCommit:
         assert ticket.answer is not None
         return ticket.answer
 
+    def _alone(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store the jobs of a signal handler that has interrupted this thread in here: without tickets, and in one try.
+
+        A transaction that the handler has interrupted goes on only when the handler has returned: more tries would wait
+        for it in vain.
+        """
+        try:
+            with until(time.monotonic() + self._timeout + _allowance(envelopes)):
+                return _own(self._enqueue(envelopes))
+        except StoreFull:
+            raise
+        except BackendUnavailable as error:
+            kind = BackendUnreachable if isinstance(error, BackendUnreachable) else BackendUnavailable
+            raise kind(
+                f"{error}; tried once, by a signal handler that interrupted an enqueue of its own thread: "
+                f"enqueue after the signal handler has returned, or from another thread"
+            ) from error
+
     def _begin_anew(self) -> None:
         """Forget the tickets: in the child of a fork they belong to threads that do not exist.
 
@@ -245,8 +269,9 @@ class GroupCommit:
         """
         self._tickets: list[_Ticket] = []
         self._waking = False
-        self._tickets_lock = threading.Lock()
-        # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
+        # Reentrant, and asked for their owner, so that a signal handler that enqueues does not wait for its own thread.
+        self._tickets_lock = threading.RLock()
+        self._tickets_are_mine: Callable[[], bool] = self._tickets_lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001
         self._commit_lock = threading.RLock()
         self._is_mine: Callable[[], bool] = self._commit_lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001
 
