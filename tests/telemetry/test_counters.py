@@ -183,12 +183,12 @@ def test_a_job_waits_from_when_it_was_due_and_never_less_than_nothing(enqueued, 
 
 
 def test_metrics_that_are_off_count_nothing():
-    jobs = Onward("memory://", metrics=False)
-    work = jobs.job(name="work")(lambda: None)
-    work.enqueue()
+    with Onward("memory://", metrics=False) as jobs:
+        work = jobs.job(name="work")(lambda: None)
+        work.enqueue()
 
-    assert jobs.drain() == 1
-    assert jobs.metrics.numbers() == {}
+        assert jobs.drain() == 1
+        assert jobs.metrics.numbers() == {}
 
 
 def test_a_fork_counts_apart_from_its_parent():
