@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from onward import BackendUnavailable
-from onward.backends.sqlite import connection, enqueueing, transaction
+from onward.backends.sqlite import connection, enqueueing, transaction, wake
+from onward.base import ids
 from onward.client import client
+from onward.telemetry import metrics
 from onward.testing.contract.builders import an_envelope
 
 pytestmark = [
@@ -24,6 +26,7 @@ pytestmark = [
 
 GROUP_COMMIT = (Path(client.__file__),)
 STORE = tuple(Path(module.__file__) for module in (connection, enqueueing, transaction))
+BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics))
 
 
 @pytest.fixture
@@ -147,6 +150,15 @@ def test_only_a_transaction_that_it_interrupts_is_in_its_way(jobs, work, handled
     refusals = [outcome for outcome in outcomes if isinstance(outcome, BackendUnavailable)]
     assert bool(refusals) == (situation is leading)  # a job by itself is a single statement
     assert all("enqueue after the signal handler has returned" in str(refusal) for refusal in refusals)
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_nothing_beside_the_store_is_in_its_way(jobs, work, handled):
+    """Neither where ids are made, nor where sleepers are woken, nor where jobs are counted."""
+    interrupted = Interrupted(BESIDE, each_step=True)
+
+    for outcome in interrupt_everywhere(jobs, work, handled, interrupted, lone):
+        assert outcome.created
 
 
 @pytest.mark.parametrize("store", ["sqlite"])

@@ -10,6 +10,7 @@ import os
 import struct
 import threading
 import uuid
+from collections.abc import Callable
 from itertools import accumulate, repeat
 from operator import or_
 
@@ -32,6 +33,7 @@ __all__ = [
 
 _RANDOM_BITS = 74
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
+_TOP_BIT = 1 << (_RANDOM_BITS - 1)  # clear where ids are counted up
 _LOW_MASK = (1 << 62) - 1
 _VARIANT = 2 << 62
 _FEW = 4  # ids that are made one by one
@@ -46,7 +48,7 @@ class IdMaker:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._begin_anew()
         self._millis = 0
         self._tail = 0
         self._pool: list[int] = []
@@ -55,15 +57,20 @@ class IdMaker:
 
     def _begin_anew(self) -> None:
         # Another thread of the parent may have held the lock: the child would wait for it for ever.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_mine: Callable[[], bool] = self._lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001
 
     def __call__(self) -> str:
+        if self._is_mine():
+            return self._apart()
         with self._lock:
             return self._next(self._clock.micros() // 1000, self._drawn())
 
     def many(self, count: int) -> list[str]:
         if count < _FEW:
             return [self() for _ in range(count)]
+        if self._is_mine():
+            return [self._apart() for _ in range(count)]
         steps = struct.unpack(f">{count - 1}I", os.urandom(4 * (count - 1)))
         with self._lock:
             first = self._next(self._clock.micros() // 1000, self._drawn())
@@ -74,6 +81,11 @@ class IdMaker:
             self._tail += halves[-1] - halves[0]
         start, digits = first[:16], struct.pack(f">{count}Q", *halves).hex()
         return [start + digits[at : at + 16] for at in range(0, 16 * count, 16)]
+
+    def _apart(self) -> str:
+        """Return the id of a signal handler that has interrupted its own thread in here: no other id is made like it."""
+        (entropy,) = _random_numbers(1)
+        return _written(self._clock.micros() // 1000, entropy & _RANDOM_MASK | _TOP_BIT)
 
     def _drawn(self) -> int:
         """Return a random number.
@@ -95,8 +107,12 @@ class IdMaker:
             if self._tail > _RANDOM_MASK:
                 self._millis += 1
                 self._tail = entropy & (_RANDOM_MASK >> 1)
-        high, low = self._tail >> 62, self._tail & _LOW_MASK
-        return f"{(self._millis << 16) | (7 << 12) | high:016x}{_VARIANT | low:016x}"  # halves: long numbers are slow
+        return _written(self._millis, self._tail)
+
+
+def _written(millis: int, tail: int) -> str:
+    high, low = tail >> 62, tail & _LOW_MASK
+    return f"{(millis << 16) | (7 << 12) | high:016x}{_VARIANT | low:016x}"  # halves: long numbers are slow
 
 
 def _random_numbers(count: int) -> list[int]:

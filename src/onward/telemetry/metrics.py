@@ -23,7 +23,7 @@ class Metrics:
     def __init__(self, *, enabled: bool = True) -> None:
         self.enabled = enabled
         self._table = CounterTable.anonymous()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler that interrupts this may enqueue
         self._complained = False
         self._pass_on: Callable[[Mapping[tuple[str, Pair], int]], None] | None = None
         forks.watch(self)

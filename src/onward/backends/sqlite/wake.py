@@ -41,7 +41,7 @@ class WakePipe:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler that interrupts this may enqueue
         self._fd: int | None = None  # -1: the system or the file system has no FIFOs
         forks.watch(self)
 
