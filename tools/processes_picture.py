@@ -112,7 +112,7 @@ GUARDS: Mapping[str, str] = {
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
     "client/batch.py": "One chunk of a batch is stored at a time; a task that was cancelled may leave its thread behind.",
-    "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
+    "client/group_commit.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/http.py": "The end of the thread that answers: others wake it.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",

@@ -85,6 +85,7 @@ INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 GROUP_COMMITS = "tests/application/test_group_commit.py"
+IN_SIGNAL_HANDLERS = "tests/application/test_enqueue_in_signal_handlers.py"
 PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
@@ -377,7 +378,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated makes a new id",
         (
             Edit(
-                "src/onward/client/client.py",
+                "src/onward/client/group_commit.py",
                 "                return self._enqueue(envelopes, retried=retried)\n",
                 """\
                 if retried:
@@ -385,7 +386,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 return self._enqueue(envelopes, retried=retried)
 """,
             ),
-            Edit("src/onward/client/client.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
+            Edit("src/onward/client/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
         ),
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
     ),
@@ -394,7 +395,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated does not look among the finished",
         (
             Edit(
-                "src/onward/client/client.py",
+                "src/onward/client/group_commit.py",
                 "pause, retried = min(pause * 2, _LONGEST_PAUSE), True",
                 "pause = min(pause * 2, _LONGEST_PAUSE)",
             ),
@@ -3645,7 +3646,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a caller that was interrupted in the middle of a commit wakes nobody, and those behind it stay blocked",
         (
             Edit(
-                "src/onward/client/client.py",
+                "src/onward/client/group_commit.py",
                 "        while ticket is not None and ticket.left:\n",
                 "        while False:\n",
             ),
@@ -3698,14 +3699,59 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M501",
         "jobs that an interrupted leader had taken are stored by no other caller",
-        (Edit("src/onward/client/client.py", "            if leader not in self._tickets:", "            if False:"),),
+        (
+            Edit(
+                "src/onward/client/group_commit.py",
+                "            if leader not in self._tickets:",
+                "            if False:",
+            ),
+        ),
         (f"{GROUP_COMMITS}::test_the_jobs_that_an_interrupted_leader_had_taken_are_stored_by_their_callers",),
     ),
     Mutant(
         "M502",
         "a caller that is interrupted as it gets the commit lock keeps it",
-        (Edit("src/onward/client/client.py", "if not nested and self._is_mine():", "if False:"),),
+        (
+            Edit(
+                "src/onward/client/group_commit.py",
+                "            if self._is_mine():\n                self._commit_lock",
+                "            if False:\n                self._commit_lock",
+            ),
+        ),
         (f"{GROUP_COMMITS}::test_a_caller_that_was_interrupted_as_it_got_the_lock_gives_it_back",),
+    ),
+    Mutant(
+        "M504",
+        "a signal handler that enqueues waits for the commit lock that its own thread holds",
+        (
+            Edit(
+                "src/onward/client/group_commit.py",
+                "        if self._is_mine():\n            return",
+                "        if False:\n            return",
+            ),
+        ),
+        (f"{IN_SIGNAL_HANDLERS}::test_wherever_it_interrupts_the_group_commit_all_jobs_are_stored",),
+    ),
+    Mutant(
+        "M505",
+        "a signal handler gets the id that its own thread is making",
+        (
+            Edit(
+                "src/onward/base/ids.py",
+                "        if self._is_mine():\n            return self._apart()",
+                "        if False:\n            return self._apart()",
+            ),
+        ),
+        (f"{IN_SIGNAL_HANDLERS}::test_nothing_beside_the_store_is_in_its_way",),
+    ),
+    Mutant(
+        "M506",
+        "a worker claims more at once than its store says",
+        (Edit("src/onward/worker/inflight.py", "- inflight, self._at_once))", "- inflight, 10_000))"),),
+        (
+            "tests/worker/test_claim_size.py::TestTheRate::test_one_claim_is_bounded_by_what_the_store_says",
+            "tests/worker/test_turns.py::test_no_claim_asks_for_more_than_the_store_says",
+        ),
     ),
     Mutant(
         "M503",
@@ -3724,7 +3770,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the last caller of a commit wakes nobody, and those that came during it stay blocked",
         (
             Edit(
-                "src/onward/client/client.py",
+                "src/onward/client/group_commit.py",
                 "                self._waking = False\n                self._wake_next()",
                 "                self._waking = False",
             ),
@@ -3736,7 +3782,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "callers wait for ever for one that was interrupted before it could wake the next",
         (
             Edit(
-                "src/onward/client/client.py",
+                "src/onward/client/group_commit.py",
                 "_LOOK_AROUND):\n                    self._waking = False",
                 "_LOOK_AROUND):\n                    pass",
             ),

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from onward.backend import Claim
-from onward.client import client as enqueueing
+from onward.client import group_commit
 from tests.applications import (
     clock,
     eventually,
@@ -60,7 +60,7 @@ def crash_elsewhere(claim_elsewhere, clock):
 @pytest.fixture
 def impatient(monkeypatch):
     """An enqueue whose fate is unknown is repeated without a pause."""
-    monkeypatch.setattr(enqueueing, "jittered", lambda pause: 0)
+    monkeypatch.setattr(group_commit, "jittered", lambda pause: 0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from onward import BackendUnavailable
 from onward.backends.sqlite import connection, enqueueing, transaction, wake
 from onward.base import ids
-from onward.client import client
+from onward.client import group_commit
 from onward.telemetry import metrics
 from onward.testing.contract.builders import an_envelope
 
@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(60),  # whoever waits for itself does so for ever
 ]
 
-GROUP_COMMIT = (Path(client.__file__),)
+GROUP_COMMIT = (Path(group_commit.__file__),)
 STORE = tuple(Path(module.__file__) for module in (connection, enqueueing, transaction))
 BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics))
 
@@ -32,8 +32,8 @@ BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics))
 @pytest.fixture
 def work(jobs, monkeypatch):
     # A caller that waits for the others of a commit, and is the only one, soon looks by itself.
-    monkeypatch.setattr(client, "_LOOK_AROUND", 0.0005)
-    monkeypatch.setattr(client, "jittered", lambda pause: pytest.fail("waits for the store, which waits for it"))
+    monkeypatch.setattr(group_commit, "_LOOK_AROUND", 0.0005)
+    monkeypatch.setattr(group_commit, "jittered", lambda pause: pytest.fail("waits for the store, which waits for it"))
 
     @jobs.job
     def work(n: int) -> int:
@@ -104,7 +104,7 @@ def late(commit):
 
 def leading(commit):
     """Two callers wait, whose jobs the next one that comes stores with its own, in a transaction of several statements."""
-    tickets = [client._Ticket([an_envelope(unique_key=key)], inf) for key in (None, os.urandom(8).hex())]
+    tickets = [group_commit._Ticket([an_envelope(unique_key=key)], inf) for key in (None, os.urandom(8).hex())]
     commit._tickets.extend(tickets)
     return tickets
 

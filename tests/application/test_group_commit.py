@@ -7,7 +7,7 @@ import time
 import pytest
 
 from onward import BackendUnavailable
-from onward.client import client
+from onward.client import group_commit
 from onward.errors import BackendRefused, StoreFull
 from onward.telemetry import JobDeduplicated, JobEnqueued
 
@@ -228,7 +228,7 @@ class TestCallersThatWakeEachOther:
     @pytest.fixture(autouse=True)
     def no_look_around(self, monkeypatch):
         """A caller that is not woken stays blocked."""
-        monkeypatch.setattr(client, "_LOOK_AROUND", 60.0)
+        monkeypatch.setattr(group_commit, "_LOOK_AROUND", 60.0)
 
     def test_each_caller_of_a_commit_is_woken(self, work, together):
         assert len({handle.id for handle in together([work.enqueue] * 8)}) == 8
@@ -309,14 +309,14 @@ class TestCallersThatWakeEachOther:
 
 def test_the_jobs_that_an_interrupted_leader_had_taken_are_stored_by_their_callers(jobs, work, together, monkeypatch):
     """Between the moment at which it takes tickets and the one at which it answers for them."""
-    commit, interruptions = client.GroupCommit._commit, [KeyboardInterrupt()]
+    commit, interruptions = group_commit.GroupCommit._commit, [KeyboardInterrupt()]
 
     def interrupted(group, batch):
         if interruptions:
             raise interruptions.pop()
         commit(group, batch)
 
-    monkeypatch.setattr(client.GroupCommit, "_commit", interrupted)
+    monkeypatch.setattr(group_commit.GroupCommit, "_commit", interrupted)
     outcomes = together([work.enqueue] * 4)
 
     assert sum(isinstance(outcome, KeyboardInterrupt) for outcome in outcomes) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from onward import Onward
 from onward.backends.sqlite import SqliteBackend
-from onward.client.client import GroupCommit
+from onward.client.group_commit import GroupCommit
 from onward.errors import BackendUnavailable
 from onward.job.states import State
 from onward.testing.clock import FakeClock
