@@ -379,11 +379,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/client/group_commit.py",
-                "                return self._enqueue(envelopes, retried=retried)\n",
+                "                    return self._enqueue(envelopes, retried=retried)\n",
                 """\
-                if retried:
-                    envelopes = [msgspec.structs.replace(each, id=uuid.uuid4().hex) for each in envelopes]
-                return self._enqueue(envelopes, retried=retried)
+                    if retried:
+                        envelopes = [msgspec.structs.replace(each, id=uuid.uuid4().hex) for each in envelopes]
+                    return self._enqueue(envelopes, retried=retried)
 """,
             ),
             Edit("src/onward/client/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
@@ -3722,15 +3722,15 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M504",
-        "a signal handler that enqueues waits for the commit lock that its own thread holds",
+        "a signal handler that enqueues waits for the transaction that it has interrupted",
         (
             Edit(
                 "src/onward/client/group_commit.py",
-                "        if self._is_mine():\n            return",
-                "        if False:\n            return",
+                "                return _own(self._enqueue(envelopes))\n",
+                "                return _own(self._persistently(envelopes, inf, retried=False))\n",
             ),
         ),
-        (f"{IN_SIGNAL_HANDLERS}::test_wherever_it_interrupts_the_group_commit_all_jobs_are_stored",),
+        (f"{IN_SIGNAL_HANDLERS}::test_only_a_transaction_that_it_interrupts_is_in_its_way",),
     ),
     Mutant(
         "M505",

@@ -29,11 +29,15 @@ STORE = tuple(Path(module.__file__) for module in (connection, enqueueing, trans
 BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics))
 
 
+def never_wait(pause):
+    raise AssertionError("it waits for the store, which waits for it")
+
+
 @pytest.fixture
 def work(jobs, monkeypatch):
     # A caller that waits for the others of a commit, and is the only one, soon looks by itself.
     monkeypatch.setattr(group_commit, "_LOOK_AROUND", 0.0005)
-    monkeypatch.setattr(group_commit, "jittered", lambda pause: pytest.fail("waits for the store, which waits for it"))
+    monkeypatch.setattr(group_commit, "jittered", never_wait)
 
     @jobs.job
     def work(n: int) -> int:
