@@ -79,7 +79,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--failed", action="store_true", help="run what has failed once more")
     parser.add_argument("--missing", action="store_true", help="run what has not ended on any code")
     parser.add_argument(
-        "--at-once", type=int, default=2, metavar="N", help="parts side by side, but for those that measure"
+        "--at-once",
+        type=int,
+        choices=range(1, 9),
+        default=2,
+        metavar="N",
+        help="parts side by side, but for those that measure",
     )
     parser.add_argument("--list", action="store_true", help="show the parts, the plan and what has ended; run nothing")
     parser.add_argument("--folder", type=Path, help="where the records are kept, and what a run needs")
@@ -164,10 +169,9 @@ class _Run:
 
     def _prove_all(self, parts: Sequence[Part], *, at_once: int) -> None:
         with ThreadPoolExecutor(at_once) as threads:
-            proving = [threads.submit(self._prove, part) for part in parts]
             try:
-                for each in proving:
-                    each.result()
+                for proving in [threads.submit(self._prove, part) for part in parts]:
+                    proving.result()
             except BaseException:
                 self._stopping = True  # those at work notice when they are looked at next
                 threads.shutdown(cancel_futures=True)
@@ -182,6 +186,8 @@ class _Run:
         job = Job(part, scale, self._code, self._records.folder, self._options.parts, self._mark)
         record = run(job, lambda seconds, done: self._look(part, seconds, done))
         with self._lock:
+            if self._stopping:  # it may have been killed with the others
+                return
             del self._shown[part.name]
             self._records.append(record)
             self._page.write(self._code)

@@ -83,7 +83,8 @@ class _Pytest:
 
 def _tests(path: str, engine: str, seconds: int, *, processes: int = 0, search: float | None = None) -> Part:
     """Tests that grow with the scale; with ``search``, for so many seconds at full scale at the most."""
-    return Part(path, engine, seconds, _Pytest(path, processes, search))
+    # Beside another part a search would not come as far.
+    return Part(path, engine, seconds, _Pytest(path, processes, search), measures=search is not None)
 
 
 def _models() -> list[Part]:

@@ -312,6 +312,8 @@ class SigningKeyMissing(OnwardError):
 class BackendError(OnwardError):
     """The store, or the connection to it, failed."""
 
+    of_signal_handler = False  # True: a signal handler called the store; the call that it interrupted did not fail
+
 
 class BackendUnavailable(BackendError):
     """The store cannot be reached or stays busy for too long.  Try again: nothing is known to be wrong with the request."""

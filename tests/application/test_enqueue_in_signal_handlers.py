@@ -16,7 +16,7 @@ from onward import BackendUnavailable
 from onward.backends.sqlite import connection, enqueueing, transaction, wake
 from onward.base import ids
 from onward.client import group_commit
-from onward.telemetry import metrics
+from onward.telemetry import JobEnqueued, counters, events, metrics
 from onward.testing.contract.builders import an_envelope
 
 pytestmark = [
@@ -26,7 +26,7 @@ pytestmark = [
 
 GROUP_COMMIT = (Path(group_commit.__file__),)
 STORE = tuple(Path(module.__file__) for module in (connection, enqueueing, transaction))
-BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics))
+BESIDE = tuple(Path(module.__file__) for module in (wake, ids, metrics, counters, events))
 
 
 def never_wait(pause):
@@ -157,8 +157,31 @@ def test_only_a_transaction_that_it_interrupts_is_in_its_way(jobs, work, handled
 
 
 @pytest.mark.parametrize("store", ["sqlite"])
+def test_the_error_that_it_lets_out_is_told_to_the_caller_that_it_interrupted_and_to_no_other(jobs, work):
+    commit, interrupted, step, raised, struck = jobs.client._commit, Interrupted(STORE, each_step=False), 0, 0, True
+    before = signal.signal(signal.SIGUSR1, lambda *_: work.enqueue(2))
+    try:
+        while struck:
+            others = leading(commit)
+            try:
+                _, struck = interrupted.at(step, lambda: work.enqueue(1))
+            except BackendUnavailable:
+                raised += 1
+            assert [other.error for other in others] == [None, None]
+            assert all(other.answered or other in commit._tickets for other in others)
+            assert not commit._is_mine()
+            commit._tickets.clear()
+            commit._waking = False
+            step += 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert raised > 10
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
 def test_nothing_beside_the_store_is_in_its_way(jobs, work, handled):
-    """Neither where ids are made, nor where sleepers are woken, nor where jobs are counted."""
+    """Neither where ids are made, nor where sleepers are woken, nor where jobs are counted and events wait."""
+    jobs.on(JobEnqueued, lambda event: None)
     interrupted = Interrupted(BESIDE, each_step=True)
 
     for outcome in interrupt_everywhere(jobs, work, handled, interrupted, lone):

@@ -44,7 +44,10 @@ _NAMESPACE = uuid.UUID("5f0c9f5e-6a36-5d0c-9f8e-0d8f7e1b2a4c")
 
 
 class IdMaker:
-    """Makes ids that rise strictly, even if the clock stops or goes back."""
+    """Makes ids that rise strictly, even if the clock stops or goes back.
+
+    Those of a signal handler that has interrupted its own thread in here stand beside the others of their millisecond.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -70,7 +73,7 @@ class IdMaker:
         if count < _FEW:
             return [self() for _ in range(count)]
         if self._is_mine():
-            return [self._apart() for _ in range(count)]
+            return sorted(self._apart() for _ in range(count))
         steps = struct.unpack(f">{count - 1}I", os.urandom(4 * (count - 1)))
         with self._lock:
             first = self._next(self._clock.micros() // 1000, self._drawn())

@@ -25,7 +25,7 @@ from onward.backend import Enqueued
 from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.clock import until
-from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
+from onward.errors import BackendError, BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 
 __all__ = ["Enqueue", "GroupCommit"]
@@ -146,14 +146,10 @@ class GroupCommit:
         try:
             with until(time.monotonic() + self._timeout + _allowance(envelopes)):
                 return _own(self._enqueue(envelopes))
-        except StoreFull:
-            raise
-        except BackendUnavailable as error:
-            kind = BackendUnreachable if isinstance(error, BackendUnreachable) else BackendUnavailable
-            raise kind(
-                f"{error}; tried once, by a signal handler that interrupted an enqueue of its own thread: "
-                f"enqueue after the signal handler has returned, or from another thread"
-            ) from error
+        except BackendError as error:
+            told = _told_to_handler(error)
+            told.of_signal_handler = True
+            raise told from None if told is error else error
 
     def _begin_anew(self) -> None:
         """Forget the tickets: in the child of a fork they belong to threads that do not exist.
@@ -218,7 +214,9 @@ class GroupCommit:
     def _commit(self, batch: list[_Ticket]) -> None:
         try:
             self._store(batch)
-        except Exception as error:  # noqa: BLE001  whatever it was, every caller is told
+        except BackendError as error:  # any other error is that of the leader, which others need not share
+            if error.of_signal_handler:
+                raise
             until_when = self._given_up_until(batch, error)
             for ticket in batch:
                 if not ticket.answered and ticket.deadline <= until_when:
@@ -241,10 +239,14 @@ class GroupCommit:
         try:
             answers = _own(self._persistently(envelopes, deadline, retried=any(each.retried for each in batch)))
         except BackendRefused as refusal:
+            if refusal.of_signal_handler:
+                raise
             if len(batch) == 1:
                 batch[0].error = refusal
                 return
-            # One caller's bad job is not another's error.
+            # One caller's bad job is not another's error.  What was refused may be stored: by an error after the commit.
+            for ticket in batch:
+                ticket.retried = True
             middle = len(batch) // 2
             self._store(batch[:middle])
             self._store(batch[middle:])
@@ -265,7 +267,7 @@ class GroupCommit:
             except StoreFull:
                 raise
             except BackendUnavailable as error:
-                if not self._repeats:
+                if not self._repeats or error.of_signal_handler:
                     raise
                 unknown = unknown or not isinstance(error, BackendUnreachable)
                 if time.monotonic() + pause > deadline:
@@ -296,6 +298,18 @@ def _wake_first(batch: Sequence[_Ticket]) -> None:
         batch[0].wake()
         if batch[0].left:
             batch[0].wake_after()
+
+
+def _told_to_handler(error: BackendError) -> BackendError:
+    """Return the error of an enqueue that was tried once."""
+    if isinstance(error, StoreFull) or not isinstance(error, BackendUnavailable):
+        return error
+    unreachable = isinstance(error, BackendUnreachable)
+    return (BackendUnreachable if unreachable else BackendUnavailable)(
+        f"{error}; tried once, by a signal handler that interrupted an enqueue of its own thread"
+        f"{': nothing was stored' if unreachable else ', and the job may have been stored'}; "
+        f"enqueue after the signal handler has returned, or from another thread"
+    )
 
 
 def _allowance(envelopes: Sequence[Envelope]) -> float:

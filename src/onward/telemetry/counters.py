@@ -12,6 +12,7 @@ that stays, and nothing goes to the store.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import sys
 from collections import Counter
@@ -77,7 +78,7 @@ class CounterTable:
         self._bytes = memory
         self._words = memory.cast("Q")
         self._columns: dict[Pair, int] = {}  # of this process: the first column of each series, as a word
-        self._used = 0
+        self._free = itertools.count()  # numbers of series
 
     @classmethod
     def anonymous(cls) -> CounterTable:
@@ -114,7 +115,7 @@ class CounterTable:
 
     def take_over(self, other: CounterTable) -> None:
         """Add what another table of this process has counted."""
-        for pair, there in other._columns.items():
+        for pair, there in list(other._columns.items()):
             here = self._at(pair)
             for column, count in enumerate(other._words[there : there + _COLUMNS].tolist()):
                 if count:
@@ -141,18 +142,17 @@ class CounterTable:
     def _begin(self, pair: Pair) -> int:
         """Begin a series.  Returns its first column, or that of all others."""
         queue, job = (name.encode(errors="replace") for name in pair)
-        series = self._used
         if pair == OTHER:
             series = SERIES - 1
         # A program that can write to the store can make up any number of names, of any length.
-        elif series >= SERIES - 1 or not queue or len(queue) + len(job) > _COLUMNS_AT - _NAMES_AT:
+        elif not queue or len(queue) + len(job) > _COLUMNS_AT - _NAMES_AT or (series := next(self._free)) >= SERIES - 1:
             return self._at(OTHER)
-        else:
-            self._used += 1
+        at = (series * _SERIES_SIZE + _COLUMNS_AT) // _WORD
+        if self._columns.setdefault(pair, at) != at:  # a signal handler has begun it meanwhile
+            return self._columns[pair]
         names = series * _SERIES_SIZE + _NAMES_AT
         self._bytes[names : names + len(queue) + len(job)] = queue + job
         self._words[series * _STEP] = len(queue) << 16 | len(job)
-        self._columns[pair] = at = (series * _SERIES_SIZE + _COLUMNS_AT) // _WORD
         return at
 
     # Any process reads

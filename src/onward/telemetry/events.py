@@ -174,6 +174,15 @@ E = TypeVar("E", bound=Event)
 Subscriber = Callable[[E], object]
 
 
+class _Backlog(queue.Queue[Event | None]):
+    """Events that wait for their subscribers.  A signal handler that interrupts its own thread in here may add to them."""
+
+    def __init__(self) -> None:
+        super().__init__(_BACKLOG)
+        self.mutex = threading.RLock()  # type: ignore[assignment]
+        self.not_empty, self.not_full, self.all_tasks_done = (threading.Condition(self.mutex) for _ in range(3))
+
+
 class Telemetry:
     """Hands events to subscribers, on a thread of its own."""
 
@@ -187,9 +196,9 @@ class Telemetry:
 
     def _begin_anew(self) -> None:
         """Forget the events on their way: after a fork they are the parent's to tell."""
-        self._queue: queue.Queue[Event | None] = queue.Queue(_BACKLOG)
+        self._queue = _Backlog()
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""

@@ -111,9 +111,11 @@ class Metrics:
         self._lock.acquire()
 
     def after_fork(self, *, in_child: bool) -> None:
-        if in_child:  # the supervisor goes on reading the parent's table
-            ours = CounterTable.anonymous()
-            ours.take_over(self._table)
-            self._table = ours
-            self._pass_on = None  # what two processes write at once into one channel could not be read
-        self._lock.release()
+        try:
+            if in_child:  # the supervisor goes on reading the parent's table
+                ours = CounterTable.anonymous()
+                ours.take_over(self._table)
+                self._table = ours
+                self._pass_on = None  # what two processes write at once into one channel could not be read
+        finally:
+            self._lock.release()

@@ -27,7 +27,7 @@ from onward.backends.sqlite import errors, filesystem
 from onward.base import forks
 from onward.base.clock import time_left
 from onward.base.interruption import uninterrupted
-from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
+from onward.errors import BackendError, BackendMisconfigured, BackendUnreachable
 
 __all__ = ["WAL_LIMIT", "Connections", "LockedConnection", "connect", "with_retries"]
 
@@ -183,8 +183,8 @@ class LockedConnection:
         with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
-                with_retries(begin, time_left(self._busy_timeout), connection)
                 try:
+                    with_retries(begin, time_left(self._busy_timeout), connection)
                     yield connection
                     connection.execute("COMMIT")
                 except BaseException:
@@ -247,7 +247,11 @@ class LockedConnection:
                 f"open the backend after forking (uWSGI: lazy-apps = true)"
             )
         if connection.in_transaction:
-            raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
+            again = BackendUnreachable(
+                f"{self._path}: called again from within its own transaction, by a signal handler"
+            )
+            again.of_signal_handler = True
+            raise again
         if self._file != _identity(self._name):
             # Deleted or replaced: writes to the old file would be lost.
             self._drop()

@@ -92,9 +92,11 @@ class WakePipe:
             os.close(fd)
 
     def close(self) -> None:
+        # A signal handler that closes what its own thread is using leaves it open: its number might be used again.
+        is_in_use = self._lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001
         with self._lock:
             fd, self._fd = self._fd, -1
-            if fd is not None and fd >= 0:
+            if fd is not None and fd >= 0 and not is_in_use:
                 os.close(fd)
 
     def before_fork(self) -> None:
@@ -105,7 +107,11 @@ class WakePipe:
 
     def _opened(self) -> int:
         if self._fd is None:
-            self._fd = _open_fifo(self._path)
+            fd = _open_fifo(self._path)
+            if self._fd is None:
+                self._fd = fd
+            elif fd >= 0:  # a signal handler was faster
+                os.close(fd)
         return self._fd
 
 
