@@ -106,8 +106,8 @@ TRIED: Mapping[str, Mapping[str, str]] = {
             "154,000."
         ),
         "Fail once, then succeed, beside the fastest peer": (
-            f"{_CLAIMS.format(count='200', gain='1.18')}{_FAILURES} On the server the record of a failed run is made once for all runs that have it in "
-            "common: 0.90 of its time."
+            f"{_CLAIMS.format(count='200', gain='1.18')}{_FAILURES} On the server the record of a failed run is made "
+            "once for all runs that have it in common: 0.90 of its time."
         ),
         "Pick-up p50, the fastest peer's beside ours": (
             "The peer's wake-up carries the job, and a crash loses it; a lease is one more exchange. Usual turns "
