@@ -3244,7 +3244,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M342",
         "the last series is taken by a pair of its own",
-        (Edit("src/onward/telemetry/counters.py", "elif series >= SERIES - 1 or", "elif series >= SERIES or"),),
+        (Edit("src/onward/telemetry/counters.py", "next(self._free)) >= SERIES - 1:", "next(self._free)) >= SERIES:"),),
         ("tests/telemetry/test_counters.py::test_more_pairs_than_there_are_series_are_counted_as_other",),
     ),
     Mutant(
